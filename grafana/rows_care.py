@@ -221,6 +221,13 @@ WORKERS = RowSpec(
             runbook="too-much-waits",
         ),
         PanelSpec(
+            title="Not given back",
+            text="Messages that a queue should have given back over 60 s ago; the five queues with the most.",
+            queries=(Query("topk(5, sum by (queue) (leveret_queue_overdue_messages{@}))", "{{queue}}"),),
+            bad=1,
+            runbook="a-queue-does-not-give-back-its-messages",
+        ),
+        PanelSpec(
             title="Live workers",
             text="Live workers, as each counts them. Rates are divided by it. One that differs is cut off.",
             queries=(Query("max by (instance) (leveret_workers{@})", "{{instance}}"),),

@@ -8,8 +8,9 @@ remaining time.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from math import inf
 
 _MINUTE = 60.0
 _HOUR = 3600.0
@@ -20,6 +21,9 @@ RUNGS_S: tuple[float, ...] = (
     *(n * _HOUR for n in (1, 1.5, 2, 3, 4, 6, 8, 12, 16, 24)),
 )
 """TTLs of the default ladder in seconds, ascending: 37 rungs from a quarter of a second to a day."""
+
+LATER_S = 60.0  #: a rung that gives nothing back is avoided even if a delivery comes later by so many seconds
+HOPS_MAX = 16  #: most passages of a shorter rung instead of an avoided one
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,7 +66,7 @@ def choose_rung(wanted_s: float, rungs_s: Sequence[float]) -> float | None:
     return rungs_s[index - 1] if index else None
 
 
-def first_hop_s(wanted_s: float, ladder: Ladder) -> float:
+def first_hop_s(wanted_s: float, ladder: Ladder, avoided: Collection[float] = ()) -> float:
     """Return the rung for a wait that begins now; at least the shortest one.
 
     Even the shortest wait takes a rung, because the broker must store the failure before the original message
@@ -71,11 +75,22 @@ def first_hop_s(wanted_s: float, ladder: Ladder) -> float:
     Args:
         wanted_s: Seconds from now until the delivery may be sent; a past time (negative) counts as 0.
         ladder: The rungs to choose from.
+        avoided: TTLs of rungs that do not give back now; see :func:`_open_rung`.
     """
-    return choose_rung(max(wanted_s, 0.0), ladder.rungs_s) or ladder.rungs_s[0]
+    wanted_s = max(wanted_s, 0.0)
+    if avoided and (rung_s := _open_rung(wanted_s, ladder, avoided)) is not None:
+        return rung_s
+    return choose_rung(wanted_s, ladder.rungs_s) or ladder.rungs_s[0]
 
 
-def next_hop_s(remaining_s: float, wanted_s: float, ladder: Ladder, *, exact: bool = False) -> float | None:
+def next_hop_s(
+    remaining_s: float,
+    wanted_s: float,
+    ladder: Ladder,
+    avoided: Collection[float] = (),
+    *,
+    exact: bool = False,
+) -> float | None:
     """Return the next rung of a delivery message that came back, or ``None`` if the worker waits itself.
 
     No part of the wait is skipped. On ``None`` the caller waits for *remaining_s* (if it is above 0) and then
@@ -85,6 +100,7 @@ def next_hop_s(remaining_s: float, wanted_s: float, ladder: Ladder, *, exact: bo
         remaining_s: Seconds from now until the delivery may be sent; 0 or less if it is due.
         wanted_s: The whole wait as first wanted, in seconds.
         ladder: The rungs, and the limits of a wait in the worker.
+        avoided: TTLs of rungs that do not give back now; see :func:`_open_rung`.
         exact: The endpoint named the time (``Retry-After``), so that the share of the wait does not count.
     """
     if remaining_s <= ladder.hold_s:
@@ -92,7 +108,26 @@ def next_hop_s(remaining_s: float, wanted_s: float, ladder: Ladder, *, exact: bo
     near = remaining_s <= ladder.hold_ratio * wanted_s and not exact
     if near and remaining_s <= ladder.hold_max_s:
         return None
+    if avoided and (rung_s := _open_rung(remaining_s, ladder, avoided)) is not None:
+        return rung_s
     return choose_rung(remaining_s, ladder.rungs_s)
+
+
+def _open_rung(wanted_s: float, ladder: Ladder, avoided: Collection[float]) -> float | None:
+    """Choose a rung beside those that do not give back.
+
+    Returns:
+        The largest other rung that is at most *wanted_s*, unless the wait would take more than
+        :data:`HOPS_MAX` of it: many deliveries on a short rung would overload the broker. Else the shortest
+        rung that is longer by at most :data:`LATER_S`: on an avoided rung a message would come even later.
+        ``None`` if there is neither.
+    """
+    rungs_s = [rung_s for rung_s in ladder.rungs_s if rung_s not in avoided]
+    shorter_s = choose_rung(wanted_s, rungs_s)
+    if shorter_s is not None and shorter_s * HOPS_MAX >= wanted_s:
+        return shorter_s
+    longer_s = next((rung_s for rung_s in rungs_s if rung_s > wanted_s), inf)
+    return longer_s if longer_s <= wanted_s + LATER_S else None
 
 
 def round_ms(seconds: float) -> int:

@@ -49,6 +49,7 @@ QUIET = frozenset(
     (
         "leveret_pressed",
         "leveret_publish_failures_total",
+        "leveret_queue_overdue_messages",
         "leveret_connect_failures_total",
         "leveret_reconnects_total",
         "leveret_stale_settles_total",

@@ -171,6 +171,7 @@ def _rows(one: Status) -> Iterator[tuple[str, str, str]]:
     yield "success", "- (no attempt)" if ratio is None else f"{ratio:.1%}", style
     yield "in flight", show(one.in_flight), ""
     yield "waiting", _counts(one.waiting), ""
+    yield "overdue", _counts(one.overdue), "red" if one.overdue else ""
     yield "in hand", _counts(one.windows), ""
     yield "breakers", _counts(one.breakers), "red" if one.breakers.get("open") else ""
     yield "parked", show(one.parked) + _gap(one), "yellow" if one.parked else ""

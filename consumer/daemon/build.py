@@ -38,6 +38,7 @@ from consumer.edges.store import StoreRecorder, open_store
 from consumer.edges.store.history.build import limits_of, open_history, open_settled
 from consumer.edges.store.history.history_writer import HistoryWriter
 from consumer.edges.store.history.settled_lookup import SettledLookup
+from consumer.flow.base.checked_publisher import CheckedPublisher
 from consumer.flow.base.context import Bounds, Context
 from consumer.flow.base.history_notes import HistoryNotes
 from consumer.flow.base.rate import limited
@@ -52,6 +53,7 @@ from consumer.flow.endpoints.slow_probe import SlowProbe
 from consumer.flow.observe.observer import Observer
 from consumer.flow.operator_events import OperatorEvents
 from consumer.flow.replay_jobs import JobPlaces, ReplayJobs
+from consumer.flow.returns import Returns
 from consumer.flow.store.consume_gate import ConsumeGate
 from consumer.flow.store.index_count import IndexCount
 from consumer.flow.store.parked_sizes import ParkedSizes
@@ -62,7 +64,7 @@ from consumer.flow.take.backlog import Backlog
 from consumer.flow.take.reroute import Reroute
 from consumer.flow.take.sharing import Sharing
 from consumer.flow.tenant_notices import TenantNotices
-from consumer.ports import BrokerListener, Clock, Publisher, Sender
+from consumer.ports import BrokerListener, Clock, Publisher, Sender, Source
 from consumer.settings import Settings
 from metrics.series import Series
 from topology.plan import build_plan, sized_queues
@@ -103,7 +105,9 @@ class Flow:
 
     def __init__(self, settings: Settings, outside: Outside) -> None:
         clock, observe, store, record = outside.clock, outside.observe, outside.store, outside.record
-        self.context = context = context_of(settings, outside)
+        checked = checked_publisher_of(settings, outside)
+        self.context = context = context_of(settings, outside, checked)
+        self.returns = Returns(context, checked, outside.broker.routes)
         self.endpoints = Endpoints(context)
         self.trust = Trust(observe, outside.broker.store_record)
         self.subscriptions = Subscriptions(store, observe, record, self.trust, self.endpoints.forgive)
@@ -163,6 +167,7 @@ class Worker:
             subscriptions=flow.subscriptions,
             backlog=flow.backlog,
             context=flow.context,
+            returns=flow.returns,
             stopping=self.stopping,
             is_dry=settings.sending.mode == "dry",
         )
@@ -193,18 +198,33 @@ class Worker:
             agreement=self.flow.agreement,
             observe=self.outside.observe,
             stop_consuming=self.edge.stop_consuming,
-            flush=self.edge.flush,
+            flush=self._flush,
             grace_s=self.settings.sending.drain_grace_s,
         )
 
+    def sees_returns(self) -> bool:
+        """Return whether messages can come back from the rungs to this worker now."""
+        return self.edge.consumes(Source.DUE) and self.outside.broker.publisher.pressed() is None
 
-def context_of(settings: Settings, outside: Outside) -> Context:
-    """Return the ports and constants that every part of the flow shares."""
-    spec, sending, observe = settings.topology_spec(), settings.sending, outside.observe
+    async def _flush(self) -> None:
+        """Report the last checks that came back, and return once the broker has every settlement."""
+        await self.flow.returns.settle()
+        await self.edge.flush()
+
+
+def checked_publisher_of(settings: Settings, outside: Outside) -> CheckedPublisher:
+    """Return the publisher of the flow."""
     publisher: Publisher = outside.broker.publisher
-    sender: Sender = DrySender(observe) if sending.mode == "dry" else outside.sender
     if outside.failpoint is not None:
         publisher = FailingPublisher(publisher, outside.failpoint)
+    return CheckedPublisher(publisher, settings.topology_spec().names.wait, outside.instance)
+
+
+def context_of(settings: Settings, outside: Outside, publisher: Publisher) -> Context:
+    """Return the ports and constants that every part of the flow shares."""
+    spec, sending, observe = settings.topology_spec(), settings.sending, outside.observe
+    sender: Sender = DrySender(observe) if sending.mode == "dry" else outside.sender
+    if outside.failpoint is not None:
         sender = FailingSender(sender, outside.failpoint)
     return Context(
         publisher=publisher,
@@ -325,6 +345,7 @@ def _listener_of(flow: Flow, failpoint: Failpoint | None) -> BrokerListener:
         commands=flow.control,
         subscriptions=flow.subscriptions,
         agreement=flow.agreement,
+        returns=flow.returns,
     )
     if failpoint is None:
         return listener

@@ -138,6 +138,7 @@ class Life:
             ("replay jobs", flow.replay_jobs.run()),
             ("parked sizes", flow.parked_sizes.run()),
             ("slow probe", flow.slow_probe.run()),
+            ("returns", flow.returns.run(worker.sees_returns)),
         )
 
     async def _open(self) -> None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from consumer.edges.broker.edge import BrokerEdge
 from consumer.flow.base.context import Context
+from consumer.flow.returns import Returns
 from consumer.flow.store.consume_gate import ConsumeGate
 from consumer.flow.store.subscriptions import Subscriptions
 from consumer.flow.take.backlog import Backlog
@@ -25,6 +26,7 @@ class Readiness:
     subscriptions: Subscriptions
     backlog: Backlog
     context: Context
+    returns: Returns
     stopping: asyncio.Event  #: set by the first signal
     is_dry: bool
 
@@ -43,4 +45,4 @@ class Readiness:
     def notes(self) -> Sequence[str]:
         """Return the faults that stop nothing; they contain no names, since everybody may ask."""
         own = (DRY if self.is_dry else "", FULL if self.backlog.full else "")
-        return (*filter(None, own), *self.edge.notes(), *self.subscriptions.notes())
+        return (*filter(None, own), *self.edge.notes(), *self.returns.notes(), *self.subscriptions.notes())

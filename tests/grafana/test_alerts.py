@@ -31,6 +31,7 @@ ASKED = {
     "the daemon is away": ("LeveretAway", 'up{job="leveret"} == 0'),
     "the daemon is not ready": ("LeveretNotReady", "leveret_ready == 0"),
     "much waits": ("LeveretWaitingMuch", "> 0.8"),
+    "fault 95 a queue does not give back": ("LeveretQueueOverdue", "leveret_queue_overdue_messages) > 0"),
     "the broker blocks": ("LeveretBlocked", "leveret_pressed == 1"),
     "fault 68 the store is away": ("LeveretStoreAway", "leveret_store_up == 0"),
     "fault 81 the store is not the right one": ("LeveretStoreDoubted", "leveret_store_trusted == 0"),

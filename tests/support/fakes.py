@@ -200,7 +200,7 @@ class FakePublisher:
         self.connected = True
         self.unbound: set[str] = set()
         self.full: set[str] = set()
-        self.faults: list[Exception | None] = []
+        self.faults: list[BaseException | None] = []
         self.reason: str | None = None
         self.confirm_s = 0.0  #: how long a confirm takes
         self.on_confirmed: Callable[[Published], None] = lambda _published: None

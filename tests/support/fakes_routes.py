@@ -14,6 +14,7 @@ class FakeRoutes:
         self.bindings: set[tuple[str, str]] = set()
         self.stands: dict[str, int] = {}  #: number of ready messages, by queue
         self.asked = 0
+        self.faults: list[BaseException] = []  #: raised by the next looks, one each
         self.allowed = True
         self.connected = True
 
@@ -33,6 +34,8 @@ class FakeRoutes:
         """Return the numbers that the test set."""
         self._demand()
         self.asked += 1
+        if self.faults:
+            raise self.faults.pop(0)
         return {queue: self.stands.get(queue, 0) for queue in queues}
 
     def _demand(self) -> None:

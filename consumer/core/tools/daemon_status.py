@@ -56,6 +56,7 @@ class Status:
     success_ratio: float | None  #: of the attempts that ended; None if there were none
     in_flight: int  #: HTTP requests
     waiting: Mapping[str, int]  #: messages by kind of queue
+    overdue: Mapping[str, int]  #: messages that did not come back in time, by queue; only queues with some
     windows: Mapping[str, int]  #: messages received and not yet started, by source
     breakers: Mapping[str, int]  #: endpoints by the state of their breaker
     parked: int  #: messages
@@ -82,6 +83,7 @@ def status(first: MetricsPage, second: MetricsPage) -> Status:
 
     attempts = growth("leveret_attempts_total")
     queues = second.by("leveret_queue_messages", "queue")
+    overdue = second.by("leveret_queue_overdue_messages", "queue")
     indexed = next((s.value for s in second.samples if s.name == "leveret_parked_indexed_messages"), nan)
     return Status(
         interval_s=round(seconds, 3),
@@ -93,6 +95,7 @@ def status(first: MetricsPage, second: MetricsPage) -> Status:
         success_ratio=round(growth("leveret_attempts_total", kind="ok") / attempts, 4) if attempts else None,
         in_flight=int(second.total("leveret_requests_in_flight")),
         waiting={kind: int(count) for kind, count in queues.items() if kind != "parked"},
+        overdue={queue: count for queue, count in _whole(overdue).items() if count},
         windows=_whole(second.by("leveret_window_messages", "source")),
         breakers=_whole(second.by("leveret_breakers", "state")),
         parked=int(queues.get("parked", 0)),

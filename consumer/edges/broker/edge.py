@@ -136,6 +136,10 @@ class BrokerEdge:
         """Return once the broker has every ack; no window waits for another."""
         await asyncio.gather(*(_flushed(reader) for reader in self._readers))
 
+    def consumes(self, source: Source) -> bool:
+        """Return whether messages of *source* can arrive now."""
+        return any(reader.consuming for reader in self._readers if reader.window.source is source)
+
     def held_bytes(self) -> int:
         """Return the bytes charged for the messages in hand."""
         return self._budget.held_bytes

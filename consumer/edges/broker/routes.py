@@ -5,6 +5,7 @@ Each call opens a channel: calls are rare, and a refusal closes the channel.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import TypeVar
 
@@ -14,6 +15,7 @@ from aiormq.exceptions import ChannelAccessRefused
 from consumer.core.errors import BrokerUnavailable
 from consumer.edges.broker.connection.connect import CONNECTION_ERRORS, open_channel
 from consumer.edges.broker.connection.current import CurrentConnection
+from consumer.flow.base.cancelled import is_asked_to_end
 from topology.matching import tenant_arguments
 
 T = TypeVar("T")
@@ -88,3 +90,7 @@ class BrokerRoutes:
                     await channel.close(timeout=5)
         except CONNECTION_ERRORS as error:
             raise BrokerUnavailable(f"bindings cannot be changed now: {error}") from None
+        except asyncio.CancelledError:
+            if is_asked_to_end():
+                raise
+            raise BrokerUnavailable("bindings cannot be changed now: the connection closed") from None

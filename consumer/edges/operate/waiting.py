@@ -5,6 +5,10 @@ deliveries are published, or archived, and acked only after that is confirmed. A
 TTL still counted from the first publish. No message of the rung expires meanwhile.
 
 The longest rungs come first, as a message that moves down meanwhile is then met again.
+
+A message may carry a check of a worker (:mod:`consumer.core.returns`). The check stays with the part that is
+published again; without such a part it goes to the due queue alone, so that no worker misses it. A message of
+only a check stays where it is.
 """
 
 from __future__ import annotations
@@ -14,7 +18,7 @@ import time
 import uuid
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from aio_pika.abc import AbstractConnection
 from aiormq.channel import Channel
@@ -23,6 +27,7 @@ from consumer.core.errors import BadEvent, BrokerUnavailable
 from consumer.core.message.delivery import DeliveryMessage, UnknownVersion, headers_of, read_delivery
 from consumer.core.message.due import off_rung, rest_s, served
 from consumer.core.message.waiting import Wanted, as_record, kicked, split
+from consumer.core.returns.check_headers import CHECK, check_headers, check_of, is_only_check
 from consumer.edges.broker.connection.connect import CONNECTION_ERRORS, open_channel
 from consumer.edges.broker.look import WHOLE, Held, completed, look_into
 from consumer.edges.broker.wire.confirmed import Confirms
@@ -80,7 +85,8 @@ async def kick(
 
     async def send(taken: _Taken, writing: Confirms) -> None:
         key = queues.names.direct_key(taken.due_queue)
-        await _publish(writing, _ours(kicked(taken.meant, time.time()), queues.names.due, key))
+        sent = _ours(kicked(taken.meant, time.time()), queues.names.due, key)
+        await _publish(writing, taken.checked(sent) if taken.others is None else sent)
 
     async with aclosing(_taken_out(connection, queues, wanted, send)) as taken_out:
         async for each in taken_out:
@@ -97,9 +103,13 @@ async def cancel(
         OSError: the disk refused a delivery, which then stays waiting.
     """
 
-    async def keep(taken: _Taken, _writing: Confirms) -> None:
+    async def keep(taken: _Taken, writing: Confirms) -> None:
         for target in taken.meant.targets:
             await archive.append(as_record(taken.meant, target))
+        if taken.others is None and taken.check is not None:
+            key = queues.names.direct_key(taken.due_queue)
+            only = Publication(exchange=queues.names.due, routing_key=key, body=b"")
+            await _publish(writing, replace(only, headers=check_headers(taken.check)))
 
     async with aclosing(_taken_out(connection, queues, wanted, keep)) as taken_out:
         async for each in taken_out:
@@ -115,6 +125,13 @@ class _Taken:
     rung_s: float  #: delay of the rung from which it was taken
     due_queue: str
     held: Held
+    check: str | None  #: the check on it
+
+    def checked(self, publication: Publication) -> Publication:
+        """Return *publication* with the check of the message."""
+        if self.check is None:
+            return publication
+        return replace(publication, headers={**publication.headers, CHECK: self.check})
 
     async def settle(self, writing: Confirms, queues: WaitQueues) -> None:
         """Publish the unwanted targets again, confirmed, and only then ack."""
@@ -122,7 +139,7 @@ class _Taken:
             others = off_rung(self.others, self.rung_s)
             rung_s = first_hop_s(rest_s(others, time.time()), queues.ladder)
             key = queues.names.wait_key(rung_s, self.due_queue)
-            await _publish(writing, _ours(served(others, rung_s), queues.names.wait, key))
+            await _publish(writing, self.checked(_ours(served(others, rung_s), queues.names.wait, key)))
         try:
             await self.held.ack()
         except CONNECTION_ERRORS as error:
@@ -168,6 +185,8 @@ async def _passes(
         async with look_into(connection, queue, WHOLE) as look:  # only the head of a rung expires
             async for held in look.messages():
                 raw = raw_message(held.message, queue)
+                if is_only_check(raw.headers):
+                    continue
                 try:
                     parted = split(read_delivery(raw), wanted)
                 except (BadEvent, UnknownVersion) as error:
@@ -175,7 +194,8 @@ async def _passes(
                     continue
                 if parted.wanted is not None:
                     due_queue = raw.routing_key.partition(".")[2]
-                    yield _Taken(parted.wanted, parted.others, rung_s, due_queue, held)
+                    check = check_of(raw.headers)
+                    yield _Taken(parted.wanted, parted.others, rung_s, due_queue, held, check)
         if look.left:
             yield Unread(queue, look.left, "the rung holds more messages than one pass can take")
         if unreadable:

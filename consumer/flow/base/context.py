@@ -43,6 +43,22 @@ class Weight:
         self.mean_bytes += (body_bytes + HEADERS_BYTES - self.mean_bytes) / min(self._count, MEAN_OVER)
 
 
+@dataclass(slots=True)
+class Avoided:
+    """The queues that give nothing back now, so that new waits do not take them."""
+
+    rungs_s: frozenset[float] = frozenset()  #: TTLs in seconds
+    due_queues: frozenset[str] = frozenset()  #: names
+
+    def due_queue(self, number: int, names: Names, count: int) -> str:
+        """Return one of *count* due queues for any whole *number*, if possible one that is consumed."""
+        wanted = names.due_queue(number % count)
+        if wanted not in self.due_queues:
+            return wanted
+        others = (names.due_queue((number + step) % count) for step in range(1, count))
+        return next((queue for queue in others if queue not in self.due_queues), wanted)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bounds:
     """Limits of one worker; each comes from a setting."""
@@ -94,3 +110,4 @@ class Context:
     weight: Weight = field(default_factory=Weight)
     local_faults: LocalFaults = field(default_factory=LocalFaults)
     rate: Rate | None = None  #: of all requests of this worker; None is no limit
+    avoided: Avoided = field(default_factory=Avoided)  #: set by :mod:`consumer.flow.returns`

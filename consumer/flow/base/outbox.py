@@ -126,18 +126,21 @@ class Outbox:
 
     def waiting(self, message: DeliveryMessage, now: float, look_s: float = inf) -> Publication:
         """Address a delivery message to the first rung of its wait; *look_s* as in :meth:`stored`."""
-        return self._on_rung(message, first_hop_s(min(rest_s(message, now), look_s), self._context.ladder))
+        return self._on_rung(message, self._first_hop_s(min(rest_s(message, now), look_s)))
 
     def rewaiting(self, message: DeliveryMessage, now: float, look_s: float = inf) -> Publication | None:
         """Address a delivery message that came back early to its next rung; None: the worker holds it.
 
         *look_s* is as in :meth:`stored`.
         """
-        ladder = self._context.ladder
-        rung_s = next_hop_s(rest_s(message, now), message.wait_s, ladder, exact=message.exact)
+        ladder, avoided = self._context.ladder, self._context.avoided.rungs_s
+        rung_s = next_hop_s(rest_s(message, now), message.wait_s, ladder, avoided, exact=message.exact)
         if rung_s is None:
             return None
-        return self._on_rung(message, first_hop_s(look_s, ladder) if rung_s > look_s else rung_s)
+        return self._on_rung(message, self._first_hop_s(look_s) if rung_s > look_s else rung_s)
+
+    def _first_hop_s(self, wanted_s: float) -> float:
+        return first_hop_s(wanted_s, self._context.ladder, self._context.avoided.rungs_s)
 
     def _on_rung(self, message: DeliveryMessage, rung_s: float) -> Publication:
         key = self._names.wait_key(rung_s, self._due_queue(message))
@@ -223,7 +226,8 @@ class Outbox:
         )
 
     def _due_queue(self, message: DeliveryMessage) -> str:
-        return self._names.due_queue(hash(message.event.id) % self._context.due_queues)
+        avoided, count = self._context.avoided, self._context.due_queues
+        return avoided.due_queue(hash(message.event.id), self._names, count)
 
     def _note(self, reason: ParkReason, detail: str) -> ParkNote:
         return ParkNote(

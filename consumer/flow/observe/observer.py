@@ -14,6 +14,7 @@ from consumer.flow.observe.delivery import Attempted, DeliveryReporter
 from consumer.flow.observe.endpoints import EndpointReporter
 from consumer.flow.observe.fairness import FairnessReporter
 from consumer.flow.observe.label_values import begin_at_zero
+from consumer.flow.observe.returns import ReturnsReporter
 from consumer.flow.observe.store import StoreReporter
 from consumer.flow.observe.worker import Holdings, WorkerReporter
 from metrics.series import Series
@@ -26,6 +27,7 @@ class Observer(DeliveryReporter, EndpointReporter, BrokerReporter, StoreReporter
 
     Attributes:
         fairness: Reports on rerouted tenants and even shares.
+        returns: Reports on queues that do not give back their messages.
     """
 
     def __init__(self, series: Series, log: Any = None) -> None:
@@ -37,4 +39,5 @@ class Observer(DeliveryReporter, EndpointReporter, BrokerReporter, StoreReporter
         """
         begin_at_zero(series)
         super().__init__(series, structlog.get_logger() if log is None else log)
+        self.returns = ReturnsReporter(series, self._log)
         self.fairness = FairnessReporter(series, self._log, self.notes.notify)

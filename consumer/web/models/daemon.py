@@ -26,6 +26,8 @@ class Activity(Out):
     in_flight: int
     waiting: dict[str, int]
     """Messages by kind of queue."""
+    overdue: dict[str, int]
+    """Messages that a queue should have given back over 60 s ago, by queue; only queues with some."""
     windows: dict[str, int]
     """Messages received and not yet started, by source."""
     breakers: dict[str, int]

@@ -18,6 +18,7 @@ from consumer.core.message.delivery import DeliveryMessage, headers_of
 from consumer.core.message.parked import delivery_id
 from consumer.core.message.waiting import Wanted, split
 from consumer.core.model import Event
+from consumer.core.returns.check_headers import check_headers
 from consumer.edges.broker.connection.connect import open_channel
 from consumer.edges.broker.wire.confirmed import Confirms
 from consumer.edges.broker.wire.raw_message import raw_message
@@ -43,7 +44,13 @@ class Rungs:
     connection: AbstractConnection
 
     async def put(
-        self, event_id: str, *targets: str, tenant: str = "acme", rung_s: float = 600.0, ahead_s: float = 0.0
+        self,
+        event_id: str,
+        *targets: str,
+        tenant: str = "acme",
+        rung_s: float = 600.0,
+        ahead_s: float = 0.0,
+        check: str | None = None,
     ) -> None:
         """Let one delivery message wait, written by a worker whose clock is ahead of ours."""
         now = time.time()
@@ -63,7 +70,12 @@ class Rungs:
             served_s=rung_s,
             attempts_made=2,
         )
-        await self._publish(event.body, headers_of(message), rung_s)
+        mark = {} if check is None else {"leveret-check": check}
+        await self._publish(event.body, {**headers_of(message), **mark}, rung_s)
+
+    async def put_check(self, text: str) -> None:
+        """Let a message of only a check wait."""
+        await self._publish(b"", check_headers(text), 600.0)
 
     async def put_foreign(self) -> None:
         """Let a message wait that this version cannot read."""
@@ -232,3 +244,23 @@ def test_deliveries_are_parted_by_what_is_wanted() -> None:
     one = replace(message, targets=("sub_a",))
     assert split(message, Wanted(subscription="sub_a")) == (one, replace(message, targets=("sub_b",)))
     assert split(one, Wanted(tenant="acme", event="e", subscription="sub_a")) == (one, None)
+
+
+async def test_checks_are_never_lost(rungs: Rungs) -> None:
+    """A message of only a check is not shown; a check on a delivery goes on to the due queue, or stays."""
+    await rungs.put_check("w1.1")
+    for number, targets in enumerate((("sub_a",), ("sub_a", "sub_b"), ("sub_c",), ("sub_d",))):
+        await rungs.put(f"e{number}", *targets, check=f"w1.{number + 2}", ahead_s=60)
+
+    assert len(await ids(browse(rungs.connection, QUEUES, Wanted()))) == 4
+    shown = [one async for one in browse(rungs.connection, QUEUES, Wanted())]
+    assert all(isinstance(one, Waiting) for one in shown)
+    assert await ids(kick(rungs.connection, QUEUES, Wanted(subscription="sub_a"))) == ["e0", "e1"]
+    archive = MemoryArchive()
+    cancelled = await ids(cancel(rungs.connection, QUEUES, Wanted(subscription="sub_c"), archive))
+
+    assert cancelled == ["e2"]
+    due = [(body, headers.get("leveret-check")) for body, headers in await rungs.drained(DUE, 3)]
+    assert due == [("e0", "w1.2"), ("e1", None), ("", "w1.4")]
+    left = [(body, headers.get("leveret-check")) for body, headers in await rungs.drained(LONG, 3)]
+    assert sorted(left) == [("", "w1.1"), ("e1", "w1.3"), ("e3", "w1.5")]

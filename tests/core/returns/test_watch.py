@@ -1,0 +1,307 @@
+"""What does not come back is found, whatever comes back late, twice or through other workers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from consumer.core.returns.watch import EVERY_S, MISSING_S, OPEN_MAX, OVERDUE_S, Overdue, Path, ReturnWatch
+
+DUE = "leveret.due.00"
+OTHER = "leveret.due.01"
+TICK_S = 1.0
+
+
+class Broker:
+    """Rungs and due queues of a broker, in steps of a second; parts of it can stop.
+
+    Attributes:
+        stuck: Decides for a path whether the rung keeps its messages now.
+        slow: Due queues that nobody consumes now.
+        purge: Messages on the rungs are lost in this second.
+    """
+
+    def __init__(self) -> None:
+        self.watch = ReturnWatch()
+        self.watch.start()
+        self.stuck: Callable[[Path], bool] = lambda _path: False
+        self.slow: frozenset[str] = frozenset()
+        self.checks = 0  #: messages that contained only a check
+        self._now_s = 0.0
+        self._rungs: list[tuple[float, Path, int]] = []
+        self._queues: dict[str, list[int]] = {}
+
+    def put(self, path: Path) -> int | None:
+        """Publish a delivery message to a rung, at once confirmed."""
+        number = self.watch.put(path)
+        if number is not None:
+            self._send(path, number)
+        return number
+
+    def purge(self) -> None:
+        """Lose every message on a rung."""
+        self._rungs.clear()
+
+    def run(self, seconds: float, every: Callable[[], None] = lambda: None) -> Overdue:
+        """Let time pass; call *every* once a second; return the judgement at the end."""
+        found = Overdue()
+        for _ in range(int(seconds / TICK_S)):
+            self._now_s += TICK_S
+            self.watch.advance(TICK_S)
+            every()
+            self._move()
+            for path in self.watch.wanted():
+                self.checks += 1
+                self._send(path, self.watch.mark(path))
+            found = self.watch.overdue()
+        return found
+
+    def until(self, judged: Callable[[Overdue], bool], most_s: float) -> float:
+        """Return the seconds until the judgement is as wanted."""
+        for passed_s in range(int(most_s)):
+            if judged(self.run(TICK_S)):
+                return passed_s + TICK_S
+        raise AssertionError(f"not within {most_s} s: {self.watch.overdue()}")
+
+    def _send(self, path: Path, number: int) -> None:
+        self.watch.confirmed(number)
+        if path.rung_s:
+            self._rungs.append((self._now_s + path.rung_s, path, number))
+        else:
+            self._queues.setdefault(path.queue, []).append(number)
+
+    def _move(self) -> None:
+        over = [m for m in self._rungs if m[0] <= self._now_s and not self.stuck(m[1])]
+        self._rungs = [m for m in self._rungs if m not in over]
+        for _, path, number in sorted(over, key=lambda m: m[0]):
+            self._queues.setdefault(path.queue, []).append(number)
+        for queue in self._queues.keys() - self.slow:
+            for number in self._queues.pop(queue):
+                self.watch.returned(number)
+
+
+@pytest.mark.parametrize("rung_s", [0.25, 2.0, 30.0, 240.0, 3600.0])
+def test_a_rung_that_stops_is_seen_in_time(rung_s: float) -> None:
+    """`missing_seen_s`: at most TTL + 90 s after the stop, under steady traffic."""
+    broker, path = Broker(), Path(rung_s, DUE)
+
+    def traffic() -> None:
+        broker.put(path)
+
+    broker.run(rung_s * 2 + 100, traffic)
+    broker.stuck = lambda _: True
+    seen_s = None
+    for passed_s in range(int(rung_s + 90)):
+        if broker.run(TICK_S, traffic).avoided == {rung_s}:
+            seen_s = passed_s + TICK_S
+            break
+
+    assert seen_s is not None
+    assert broker.watch.overdue().rungs[rung_s] >= 1
+
+
+@pytest.mark.parametrize("messages", [1, 2, 5])
+def test_the_last_messages_of_a_burst_are_watched_too(messages: int) -> None:
+    """Messages after the newest check get one behind them, even if no further message follows."""
+    broker, path = Broker(), Path(60.0, DUE)
+    for _ in range(messages):
+        broker.put(path)
+        broker.run(10)
+    broker.run(40)
+    broker.stuck = lambda _: True
+
+    assert broker.until(lambda o: o.avoided == {60.0}, 60 + 90)
+
+
+def test_one_due_queue_is_enough_to_blame_a_rung() -> None:
+    """Fault 95: the broker's process hangs on one due queue; what goes to the others still comes."""
+    broker = Broker()
+    broker.stuck = lambda path: path == Path(2.0, DUE)
+
+    def traffic() -> None:
+        for queue in (DUE, OTHER):
+            for rung_s in (1.0, 2.0, 3.0):
+                broker.put(Path(rung_s, queue))
+
+    found = broker.run(92, traffic)
+
+    assert found.avoided == {2.0}
+    assert found.rungs.keys() == {2.0}
+    assert not found.queues
+
+
+def test_a_lone_delivery_costs_no_further_message() -> None:
+    """The delivery itself carries the check, so a healthy rung gets nothing else."""
+    broker = Broker()
+
+    def traffic() -> None:
+        broker.put(Path(2.0, DUE))
+        broker.run(EVERY_S)
+
+    for _ in range(20):
+        traffic()
+
+    assert broker.checks == 0
+    assert broker.run(100) == Overdue()
+
+
+def test_it_recovers_when_the_messages_come() -> None:
+    """A rung is used again as soon as the missing checks are back."""
+    broker, path = Broker(), Path(2.0, DUE)
+    broker.put(path)
+    broker.stuck = lambda _: True
+    broker.until(lambda o: o.avoided == {2.0}, 92)
+    broker.run(1_000)
+    broker.stuck = lambda _: False
+
+    assert broker.run(2) == Overdue()
+
+
+def test_a_purged_rung_is_used_again_soon_and_reported_for_a_while() -> None:
+    """Lost messages never come back; later checks show that the rung works."""
+    broker, path = Broker(), Path(2.0, DUE)
+    broker.put(path)
+    broker.purge()
+    broker.until(lambda o: 2.0 in o.rungs, 92)
+
+    assert broker.until(lambda o: not o.avoided, 60) <= 30
+    assert broker.watch.overdue().rungs == {2.0: 1}
+    assert broker.run(MISSING_S) == Overdue()
+
+
+def test_a_due_queue_that_nobody_consumes_is_not_the_rungs_fault() -> None:
+    """The due queue is reported instead, and no rung is avoided."""
+    broker, path = Broker(), Path(2.0, DUE)
+    broker.put(path)
+    broker.slow = frozenset({DUE})
+
+    broker.until(lambda o: DUE in o.queues, 92)
+    found = broker.watch.overdue()
+    broker.slow = frozenset()
+
+    assert (found.rungs, found.avoided) == ({}, frozenset())
+    assert broker.run(3) == Overdue()
+
+
+def test_a_due_queue_that_is_merely_long_is_no_fault() -> None:
+    """Messages wait behind others for up to a minute under load."""
+    broker, path = Broker(), Path(2.0, DUE)
+    for _ in range(10):
+        broker.put(path)
+        broker.slow = frozenset({DUE})
+        assert broker.run(50) == Overdue()
+        broker.slow = frozenset()
+        assert broker.run(10) == Overdue()
+
+
+def test_time_in_which_nothing_is_seen_does_not_count() -> None:
+    """While the broker is away nothing can come back: the caller lets no time pass."""
+    watch = ReturnWatch()
+    watch.start()
+    number = watch.put(Path(2.0, DUE))
+    assert number is not None
+    watch.confirmed(number)
+
+    assert watch.overdue() == Overdue()
+
+
+def test_an_unconfirmed_message_proves_nothing() -> None:
+    """A publish that was not confirmed may not have arrived; one without an end is not judged here."""
+    watch, path = ReturnWatch(), Path(2.0, DUE)
+    watch.start()
+    failed = watch.put(path)
+    assert failed is not None
+    watch.failed(failed)
+    watch.advance(500)
+    hanging = watch.put(path)
+    watch.advance(500)
+
+    assert hanging is not None
+    assert watch.put(path) is None  # no second one while the first has no confirm
+    assert watch.overdue() == Overdue()
+
+
+def test_it_is_off_without_reports() -> None:
+    """A worker that hears no other worker marks nothing."""
+    watch = ReturnWatch()
+
+    assert watch.put(Path(2.0, DUE)) is None
+    watch.advance(1_000)
+    assert (watch.wanted(), watch.overdue()) == ((), Overdue())
+
+
+def test_a_report_that_may_be_lost_is_asked_for_again() -> None:
+    """The control queue was lost: a check that may have come back is replaced, not judged."""
+    broker, path = Broker(), Path(2.0, DUE)
+    broker.put(path)
+    broker.purge()  # as a report that was lost
+    broker.run(10)
+    broker.watch.start()
+
+    assert broker.run(1_000) == Overdue()
+    assert broker.checks == 1
+
+
+def test_a_fault_outlasts_lost_reports() -> None:
+    """A rung that was found to be stuck stays avoided when the control queue is lost."""
+    broker, path = Broker(), Path(2.0, DUE)
+    broker.put(path)
+    broker.stuck = lambda _: True
+    broker.until(lambda o: o.avoided == {2.0}, 92)
+    broker.watch.start()
+
+    assert broker.run(10).avoided == {2.0}
+
+
+def test_few_checks_are_away_at_once() -> None:
+    """A rung of a day that is stuck for days costs no memory and few messages; no message is forgotten."""
+    broker, path = Broker(), Path(60.0, DUE)
+    broker.stuck = lambda _: True
+    for _ in range(200):
+        broker.put(path)
+        broker.run(30)
+
+    assert broker.checks <= 200 * 30 / EVERY_S + OPEN_MAX
+    assert broker.watch.overdue().rungs[60.0] >= 190
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from((0.25, 2.0, 20.0)),
+            st.sampled_from((DUE, OTHER)),
+            st.floats(0, 40),
+        ),
+        max_size=60,
+    )
+)
+def test_a_healthy_broker_is_never_blamed(puts: list[tuple[float, str, float]]) -> None:
+    """Whatever is published and when: nothing is overdue, and nothing remains to be published."""
+    broker = Broker()
+    for rung_s, queue, pause_s in puts:
+        broker.put(Path(rung_s, queue))
+        assert broker.run(pause_s) == Overdue()
+
+    assert broker.run(60 + OVERDUE_S) == Overdue()
+    assert broker.watch.wanted() == []
+
+
+@given(st.lists(st.tuples(st.floats(1, 60), st.booleans(), st.booleans()), min_size=1, max_size=20))
+def test_no_history_hides_a_stop(history: list[tuple[float, bool, bool]]) -> None:
+    """Whatever stopped and went on before: a rung that stops for good is found, and its end too."""
+    broker, path = Broker(), Path(2.0, DUE)
+    for seconds, stuck, slow in history:
+        broker.stuck = (lambda _: True) if stuck else (lambda _: False)
+        broker.slow = frozenset({DUE}) if slow else frozenset()
+        broker.put(path)
+        broker.run(seconds)
+    broker.slow, broker.stuck = frozenset(), lambda _: True
+    broker.run(3)
+    broker.put(path)
+
+    broker.until(lambda o: o.avoided == {2.0}, 2 + 90)
+    broker.stuck = lambda _: False
+    assert broker.run(5) == Overdue()
