@@ -12,12 +12,13 @@ from math import inf
 from typing import Any
 
 from consumer.core.endpoint.breaker import Closed, Open
-from consumer.core.errors import BadEvent, BrokerUnavailable
+from consumer.core.errors import BadEvent, BrokerUnavailable, FrameTooLarge
 from consumer.core.message.delivery import (
     DeliveryMessage,
     UnknownVersion,
     demand_readable,
     is_moved,
+    is_ours,
     is_wrapped,
     own_headers,
     read_delivery,
@@ -64,7 +65,10 @@ class Router:
         unread = raw.delivery_count >= context.bounds.suspect_after and job.source is not Source.SUSPECT
         unread = unread and raw.fault is None
         try:
-            await (self._move_to_suspect(job) if unread else self._dispatch(job, raw))
+            try:
+                await (self._move_to_suspect(job) if unread else self._dispatch(job, raw))
+            except FrameTooLarge as error:
+                await self._park_too_large(job, raw, str(error))
         except BrokerUnavailable:  # given up: the broker gives the message out again
             await job.incoming.ticket.requeue()
         except Exception as error:  # a bug: the message comes again, and goes to suspect if that repeats
@@ -119,6 +123,20 @@ class Router:
             give_up=job.lost,
         )
         self._context.observe.message_suspected(raw.queue, raw.delivery_count)
+        await job.incoming.ticket.ack()
+
+    async def _park_too_large(self, job: Job, raw: RawMessage, detail: str) -> None:
+        """Park a message that must be published again, and whose headers do not fit into a frame."""
+        reason, ours = ParkReason.TOO_LARGE, self._came_from_us(job) or job.source is Source.SUSPECT
+        if is_wrapped(raw) and ours:
+            await self._outbox.park_raw(unwrap_raw(raw), reason, detail, give_up=job.lost)
+        elif ours and is_ours(raw):
+            message = read_delivery(raw)
+            each = [replace(message, targets=(target,)) for target in message.targets]
+            park = self._outbox.park_delivery
+            await together([park(single, reason, detail, give_up=job.lost) for single in each])
+        else:
+            await self._outbox.park_raw(raw, reason, detail, give_up=job.lost)
         await job.incoming.ticket.ack()
 
     async def _handle_delivery(self, job: Job) -> None:

@@ -11,7 +11,14 @@ import os
 from dataclasses import dataclass, replace
 from typing import Final
 
-from consumer.core.errors import BadEvent, BrokerUnavailable, ConfigError, Refused, StoreUnavailable
+from consumer.core.errors import (
+    BadEvent,
+    BrokerUnavailable,
+    ConfigError,
+    FrameTooLarge,
+    Refused,
+    StoreUnavailable,
+)
 from consumer.core.event import jsontext
 from consumer.core.event.amqp_values import normalise_type
 from consumer.core.event.compose import Composed, Draft, check_id
@@ -166,6 +173,8 @@ async def _sent(context: WebContext, draft: Draft, given_id: str, at: float) -> 
     except Refused:
         detail, remedy = "the broker refused the event, as its queue is full", "repeat the request later"
         raise Problem(503, detail, remedy=remedy, headers={"Retry-After": str(RETRY_S)}) from None
+    except FrameTooLarge as error:
+        raise Problem(413, str(error), field="type", remedy="publish shorter texts") from None
     except BrokerUnavailable as error:
         context.log.warning("api.publish_failed", error=str(error))
         detail = "the broker did not confirm the event"

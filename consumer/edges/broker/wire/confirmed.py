@@ -30,11 +30,15 @@ from pamqp.body import ContentBody
 from pamqp.commands import Basic
 from pamqp.header import ContentHeader
 
+from consumer.core.errors import FrameTooLarge
 from consumer.edges.broker.wire.content_header import content_header
 from consumer.ports import Publication
 
 METHODS_KEPT = 1024  #: encoded ``basic.publish`` frames in the cache: rungs x due queues, and some more
 WRITE_BYTES = 512 * 1024  #: size of one write; the socket takes it before the next frames are encoded
+FRAME_OVERHEAD = 8  #: bytes of a frame beside its payload
+LONGEST_ID = "0" * 40  #: stands for a message id of ours when only the size counts
+DEFAULT_FRAME_MAX = 131_072  #: bytes of a frame where the broker names no limit
 GATHER_S = 0.005  #: longest time that a publish waits for others to be written with it
 
 
@@ -66,6 +70,7 @@ class Confirms:
             PublishError: the broker returned it, as no queue is bound for its routing key.
             DeliveryError: the broker answered with a nack.
             ChannelInvalidStateError: the channel is closed, or closed before the confirm.
+            FrameTooLarge: the headers do not fit into one frame; nothing was written.
         """
         channel = self.channel
         returned_as = channel.message_id_delivery_tag
@@ -154,14 +159,38 @@ def drop_bodies(channel: Channel) -> None:
 
 
 def _frames(channel: Channel, publication: Publication, message_id: str) -> Iterator[bytes]:
-    """Return the frames of a message; method and header are encoded at once, as they may be invalid."""
-    number, body, size = channel.number, publication.body, channel.max_content_size
+    """Return the frames of a message; method and header are encoded at once, as they may be invalid.
+
+    Raises:
+        FrameTooLarge: the header is longer than a frame. The broker would close the connection for it.
+
+    Source: AMQP 0-9-1, 2.3.5 and 4.2.3 (a frame above the negotiated size is a connection error).
+    """
+    number, body, frame_max = channel.number, publication.body, frame_max_of(channel)
+    size = frame_max - FRAME_OVERHEAD
     head = (
         _method(publication.exchange, publication.routing_key, number, mandatory=publication.mandatory),
         content_header(publication, message_id, number),
     )
+    if len(head[1]) > frame_max:
+        raise FrameTooLarge(len(head[1]) - frame_max, frame_max)
     parts = (frame.marshal(ContentBody(body[at : at + size]), number) for at in range(0, len(body), size))
     return chain(head, parts)
+
+
+def frame_max_of(channel: Channel) -> int:
+    """Return the largest size of a frame in bytes that the connection of *channel* negotiated."""
+    tuned = channel.max_content_size + FRAME_OVERHEAD
+    return tuned if tuned > 0 else DEFAULT_FRAME_MAX
+
+
+def demand_fit(channel: Channel, publication: Publication) -> None:
+    """Check that *publication* can be published on *channel*.
+
+    Raises:
+        FrameTooLarge: its headers do not fit into one frame.
+    """
+    _frames(channel, publication, publication.message_id or LONGEST_ID)
 
 
 @lru_cache(METHODS_KEPT)
