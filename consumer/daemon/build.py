@@ -107,6 +107,9 @@ class Flow:
         clock, observe, store, record = outside.clock, outside.observe, outside.store, outside.record
         checked = checked_publisher_of(settings, outside)
         self.context = context = context_of(settings, outside, checked)
+        outside.broker.publisher.stuck.add(
+            lambda queues: context.stuck.set_queues(queues, context.names, context.ladder)
+        )
         self.returns = Returns(context, checked, outside.broker.routes)
         self.endpoints = Endpoints(context)
         self.trust = Trust(observe, outside.broker.store_record)

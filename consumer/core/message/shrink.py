@@ -1,10 +1,10 @@
 """Make the headers of our own messages smaller, where they do not fit into one AMQP frame.
 
-Data flow: Outbox -> the publisher refuses a frame -> :func:`shrunk` -> published with less history; None where
-only something necessary is left, and then the delivery is parked.
+Data flow: Outbox -> the publisher refuses a frame -> :func:`shrunk` -> published with less history. If only
+something necessary is left, the delivery is parked.
 
-A delivery message gives up only remembered attempts, which are still counted. A parked entry is for people: it
-may also give up headers of the producer, and its text names this. Bodies are never changed.
+A delivery message gives up only remembered attempts, which are still counted. A parked entry is for people:
+it may also give up headers of the producer, and its text names this. Bodies are never changed.
 
 Source: AMQP 0-9-1, 4.2.6 (the content header is one frame); fault 97.
 """

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 
 from consumer.core.event.decode import DecodeRules
 from consumer.core.fairness.accounts import equal
 from consumer.core.fairness.noisy_tenants import TenantLimit
+from consumer.core.message.settled_attempts import SettledAttempts
 from consumer.flow.base.history_notes import HistoryNotes
 from consumer.flow.base.local_faults import LocalFaults
 from consumer.flow.base.publish_gate import PublishGate
 from consumer.flow.base.rate import Rate
+from consumer.flow.base.turns import Turns
 from consumer.flow.observe.observer import Observer
 from consumer.ports import Archive, Clock, Publisher, Recorder, Sender, SettledEvents
 from topology.ladder import Ladder
@@ -49,6 +50,11 @@ class Avoided:
 
     rungs_s: frozenset[float] = frozenset()  #: TTLs in seconds
     due_queues: frozenset[str] = frozenset()  #: names
+
+    def set_queues(self, queues: Collection[str], names: Names, ladder: Ladder) -> None:
+        """Avoid the rungs and due queues among *queues*, and no others."""
+        self.rungs_s = frozenset(rung_s for rung_s in ladder.rungs_s if names.rung(rung_s) in queues)
+        self.due_queues = frozenset(queue for queue in queues if queue.startswith(f"{names.due}."))
 
     def due_queue(self, number: int, names: Names, count: int) -> str:
         """Return one of *count* due queues for any whole *number*, if possible one that is consumed."""
@@ -105,9 +111,11 @@ class Context:
     notes: HistoryNotes
     settled: SettledEvents | None = None  #: of all workers; None: each worker knows only its own
     bounds: Bounds = field(default_factory=Bounds)
-    turns: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(UNCONFIRMED))
+    turns: Turns = field(default_factory=lambda: Turns(UNCONFIRMED))
     gate: PublishGate = field(default_factory=PublishGate)  #: shut before a forced end
     weight: Weight = field(default_factory=Weight)
+    attempts: SettledAttempts = field(default_factory=SettledAttempts)  #: of this worker
     local_faults: LocalFaults = field(default_factory=LocalFaults)
     rate: Rate | None = None  #: of all requests of this worker; None is no limit
     avoided: Avoided = field(default_factory=Avoided)  #: set by :mod:`consumer.flow.returns`
+    stuck: Avoided = field(default_factory=Avoided)  #: they confirm no publish; set by the publisher

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from math import inf
 from typing import TypeAlias
 
-from consumer.core.errors import BrokerUnavailable, FrameTooLarge, Refused
+from consumer.core.errors import BrokerUnavailable, FrameTooLarge, Refused, Unroutable
 from consumer.core.message.delivery import DeliveryMessage, headers_of, short_text
 from consumer.core.message.due import rest_s, served
 from consumer.core.message.parked import ParkedEntry, ParkNote, delivery_entry_headers, raw_entry_headers
@@ -89,14 +89,12 @@ class Outbox:
         await self._context.gate.enter()
         try:
             await self._until_confirmed(what, when_refused, give_up)
-            return
         except FrameTooLarge as error:
             if not isinstance(what, Stored):
                 raise
-            detail = str(error)
+            await self.park_delivery(what.message, ParkReason.TOO_LARGE, str(error), give_up=give_up)
         finally:
             self._context.gate.leave()
-        await self.park_delivery(what.message, ParkReason.TOO_LARGE, detail, give_up=give_up)
 
     async def _until_confirmed(
         self, what: Publication | Addressed, when_refused: str | None, give_up: GiveUp | None
@@ -104,7 +102,7 @@ class Outbox:
         context, pause_s = self._context, FIRST_PAUSE_S
         failed: BrokerUnavailable | None = None
         while True:
-            async with context.turns:
+            async with context.turns.turn():
                 if failed is not None and give_up is not None and give_up():
                     raise failed
                 publication = what if isinstance(what, Publication) else what()
@@ -112,6 +110,8 @@ class Outbox:
                     await context.gate.publish(context.publisher.publish(publication))
                 except BrokerUnavailable as error:
                     failed = error
+                    if isinstance(what, Stored) and not isinstance(error, Refused | Unroutable):
+                        context.attempts.doubt(what.message, context.clock.monotonic())
                 except FrameTooLarge as error:
                     what = _fitted(publication, error)
                     continue
@@ -159,14 +159,19 @@ class Outbox:
 
         *look_s* is as in :meth:`stored`.
         """
-        ladder, avoided = self._context.ladder, self._context.avoided.rungs_s
+        ladder, avoided = self._context.ladder, self._avoided_s()
         rung_s = next_hop_s(rest_s(message, now), message.wait_s, ladder, avoided, exact=message.exact)
         if rung_s is None:
             return None
         return self._on_rung(message, self._first_hop_s(look_s) if rung_s > look_s else rung_s)
 
     def _first_hop_s(self, wanted_s: float) -> float:
-        return first_hop_s(wanted_s, self._context.ladder, self._context.avoided.rungs_s)
+        return first_hop_s(wanted_s, self._context.ladder, self._avoided_s())
+
+    def _avoided_s(self) -> frozenset[float]:
+        """Return the rungs that do not give back, or do not confirm, now; TTLs in seconds."""
+        avoided_s, stuck_s = self._context.avoided.rungs_s, self._context.stuck.rungs_s
+        return avoided_s | stuck_s if stuck_s else avoided_s
 
     def _on_rung(self, message: DeliveryMessage, rung_s: float) -> Publication:
         key = self._names.wait_key(rung_s, self._due_queue(message))
@@ -252,8 +257,9 @@ class Outbox:
         )
 
     def _due_queue(self, message: DeliveryMessage) -> str:
-        avoided, count = self._context.avoided, self._context.due_queues
-        return avoided.due_queue(hash(message.event.id), self._names, count)
+        context, number = self._context, hash(message.event.id)
+        avoided = context.stuck if context.stuck.due_queues else context.avoided
+        return avoided.due_queue(number, self._names, context.due_queues)
 
     def _note(self, reason: ParkReason, detail: str) -> ParkNote:
         return ParkNote(

@@ -28,6 +28,7 @@ from consumer.flow.base.context import Context
 from consumer.flow.base.outbox import Addressed, Outbox, together
 from consumer.flow.base.slot_queue import SlotQueue
 from consumer.flow.deliver.attempt import Attempts, Result, Target
+from consumer.flow.deliver.unstored import Unstored
 from consumer.flow.endpoints.endpoint import Endpoint
 from consumer.flow.endpoints.endpoints import Endpoints
 from consumer.flow.store.subscriptions import Subscriptions
@@ -48,17 +49,50 @@ class FanOut:
         self._subscriptions = subscriptions
         self._endpoints = endpoints
         self._outbox = Outbox(context)
+        self._unstored = Unstored()
         self.attempts = Attempts(context, endpoints, slots)
 
-    async def run(self, job: Job, message: DeliveryMessage, to: Sequence[Subscription]) -> None:
-        """Send the quick targets and store the others at once, then store the failures; ack last."""
+    async def run(self, job: Job, message: DeliveryMessage, to: Sequence[Subscription]) -> Sequence[str]:
+        """Send the quick targets and store the others at once, then store the failures; ack last.
+
+        Results that an earlier take of the message could not store are stored without a request.
+
+        Returns:
+            The subscriptions whose attempt is settled: a copy of the message owes them nothing.
+
+        Raises:
+            BrokerUnavailable: the broker gives the message out again; its results are kept until then.
+        """
+        kept = self._unstored.take(job.source, message, redelivered=job.incoming.message.redelivered)
+        if kept is not None:
+            message = replace(message, event=replace(message.event, arrived_at=kept.arrived_at))
+            to = [subscription for subscription in to if subscription.id not in kept.results]
+        results = [] if kept is None else list(kept.results.values())
+        try:
+            if not to:
+                job.started(takes_slot=False)
+            elif not await self._make(job, message, to, results):
+                return ()
+            await self._settle(job, message, results)
+        except BrokerUnavailable:
+            self._unstored.keep(job.source, message, results)
+            raise
+        if job.lost():  # its ack gets lost
+            self._unstored.keep(job.source, message, results)
+        await job.incoming.ticket.ack()
+        return [result.subscription.id for result in results if not isinstance(result.verdict, Defer)]
+
+    async def _make(
+        self, job: Job, message: DeliveryMessage, to: Sequence[Subscription], results: list[Result]
+    ) -> bool:
+        """Make the requests, and add their results; False where the message is held in the worker instead."""
         now = self._context.clock.now()
         fresh = len(message.targets) != 1 and job.source is not Source.SUSPECT
         message = replace(message, reserved=True) if job.reserved else message
         job.recost(len(to))
         sends, holds = self._admit(message, to, fresh=fresh, now=now)
         if len(holds) == len(to) == 1 and self._hold_here(job, holds[0][1], now, fresh=fresh):
-            return
+            return False
         try:
             stored = [self._put_off(message, s, hold, now) for s, hold in holds]
             if not sends:
@@ -72,11 +106,10 @@ class FanOut:
         job.started(takes_slot=not all(target.waits for target in sends))
         if stored and sends:
             storing = self._outbox.all_confirmed(stored, give_up=job.lost)
-            results = await _beside(self._send(message, sends, body), storing)
+            await _beside(self._send(message, sends, body, results), storing)
         else:
-            results = await self._send(message, sends, body)
-        await self._settle(job, message, results)
-        await job.incoming.ticket.ack()
+            await self._send(message, sends, body, results)
+        return True
 
     def is_freed(self, message: DeliveryMessage, now: float) -> bool:
         """Return whether a delivery message that comes back early is to be admitted anew.
@@ -104,11 +137,14 @@ class FanOut:
         )
         return None if subscription is None else self._endpoints.of(subscription)
 
-    async def _send(self, message: DeliveryMessage, sends: Sequence[Target], body: bytes) -> Sequence[Result]:
-        """Make every request at the same time; return once the last one has ended."""
+    async def _send(
+        self, message: DeliveryMessage, sends: Sequence[Target], body: bytes, results: list[Result]
+    ) -> None:
+        """Make every request at the same time; add the results once the last one has ended."""
         if len(sends) == 1:
-            return [await self.attempts.make(message, sends[0], body)]
-        return await asyncio.gather(*(self.attempts.make(message, t, body) for t in sends))
+            results.append(await self.attempts.make(message, sends[0], body))
+        else:
+            results += await asyncio.gather(*(self.attempts.make(message, t, body) for t in sends))
 
     def _admit(
         self, message: DeliveryMessage, to: Sequence[Subscription], *, fresh: bool, now: float
@@ -207,11 +243,8 @@ class FanOut:
         await self._outbox.park_delivery(message, park.reason, park.detail, give_up=job.lost)
 
 
-async def _beside(sending: Awaitable[Sequence[Result]], storing: Awaitable[None]) -> Sequence[Result]:
-    """Return the results of *sending* once both have ended; then raise the error of one of them, if any."""
-    sent, stored = await asyncio.gather(sending, storing, return_exceptions=True)
-    if isinstance(sent, BaseException):
-        raise sent
-    if isinstance(stored, BaseException):
-        raise stored
-    return sent
+async def _beside(sending: Awaitable[None], storing: Awaitable[None]) -> None:
+    """Return once both have ended; then raise the error of one of them, if any."""
+    for error in await asyncio.gather(sending, storing, return_exceptions=True):
+        if error is not None:
+            raise error

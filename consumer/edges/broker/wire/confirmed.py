@@ -17,10 +17,10 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import lru_cache
 from itertools import chain
-from typing import Any
+from typing import Any, TypeAlias
 
 from aiormq.abc import ChannelFrame, ConfirmationFrameType
 from aiormq.channel import Channel
@@ -42,6 +42,10 @@ DEFAULT_FRAME_MAX = 131_072  #: bytes of a frame where the broker names no limit
 GATHER_S = 0.005  #: longest time that a publish waits for others to be written with it
 
 
+Unconfirmed: TypeAlias = dict["asyncio.Future[ConfirmationFrameType]", float]
+"""Publishes without a confirm, oldest first, each with the loop time of its beginning."""
+
+
 class Confirms:
     """Publishes on one channel with confirms. Nothing else may publish on that channel."""
 
@@ -61,10 +65,37 @@ class Confirms:
         oldest = next(iter(self._unconfirmed.values()), None)
         return 0.0 if oldest is None else self._loop.time() - oldest[0]
 
-    async def publish(self, publication: Publication, message_id: str) -> float:
+    def abandon(self, confirm: asyncio.Future[ConfirmationFrameType], on_late: Callable[[], None]) -> None:
+        """End one publish without its confirm, on a channel that goes on.
+
+        Args:
+            confirm: Of the publish, which then raises ``ChannelInvalidStateError``.
+            on_late: Called if the confirm comes after all.
+        """
+        tag = next((tag for tag, (_, each) in self._unconfirmed.items() if each is confirm), None)
+        if tag is None or confirm.done():
+            return
+        late: asyncio.Future[ConfirmationFrameType] = self._loop.create_future()
+
+        def came(late: asyncio.Future[ConfirmationFrameType]) -> None:
+            if not late.cancelled() and late.exception() is None:
+                on_late()
+
+        late.add_done_callback(came)
+        self.channel.confirmations[tag] = late
+        confirm.set_exception(ChannelInvalidStateError("the broker did not confirm it in time"))
+
+    async def publish(
+        self, publication: Publication, message_id: str, account: Unconfirmed | None = None
+    ) -> float:
         """Publish persistent, and mandatory if *publication* is; return the seconds until the confirm.
 
         If another message with the same id is unconfirmed, the publish waits for that confirm first.
+
+        Args:
+            publication: The message.
+            message_id: Its id.
+            account: Contains the publish until it is confirmed.
 
         Raises:
             PublishError: the broker returned it, as no queue is bound for its routing key.
@@ -84,6 +115,8 @@ class Confirms:
         confirm = channel.confirmations[tag] = self._loop.create_future()
         returned_as[message_id] = tag
         self._unconfirmed[tag] = (began, confirm)
+        if account is not None:
+            account[confirm] = began
         self._unwritten.append(frames)
         if not self._planned:
             self._planned = True
@@ -92,6 +125,8 @@ class Confirms:
             await confirm
         finally:
             del self._unconfirmed[tag]
+            if account is not None:
+                del account[confirm]
             if returned_as.get(message_id) == tag:
                 del returned_as[message_id]
         return self._loop.time() - began
