@@ -39,7 +39,7 @@ from consumer.edges.store.history.build import limits_of, open_history, open_set
 from consumer.edges.store.history.history_writer import HistoryWriter
 from consumer.edges.store.history.settled_lookup import SettledLookup
 from consumer.flow.base.checked_publisher import CheckedPublisher
-from consumer.flow.base.context import Bounds, Context
+from consumer.flow.base.context import BacklogLimit, Bounds, Context
 from consumer.flow.base.history_notes import HistoryNotes
 from consumer.flow.base.rate import limited
 from consumer.flow.broker_events import BrokerEvents
@@ -114,6 +114,7 @@ class Flow:
         self.endpoints = Endpoints(context)
         self.trust = Trust(observe, outside.broker.store_record)
         self.subscriptions = Subscriptions(store, observe, record, self.trust, self.endpoints.forgive)
+        context.backlog.tenants = self.subscriptions.tenants
         self.index_count = IndexCount(store.records, observe, is_kept=settings.store.parked_index_max > 0)
         self.store_sync = StoreSync(store, self.subscriptions, self.endpoints, record, observe)
         self.agreement = Agreement(context, self.subscriptions, self.endpoints, outside.instance)
@@ -139,7 +140,7 @@ class Flow:
         self.parked_sizes = ParkedSizes(store.records, observe, self.tenant_notices.take)
         self.router = Router(context, self.subscriptions, self.endpoints)
         self.dead_letters = DeadLetters(context, FileArchive(settings.home / "archive", clock))
-        self.backlog = Backlog(settings.limits.waiting_bytes, context.weight, observe)
+        self.backlog = Backlog(context.backlog, context.weight, observe)
         intake, routes = self.router.intake, outside.broker.routes
         self.reroute = Reroute(context, intake, routes, self.subscriptions.tenants)
         self.sharing = Sharing(context, intake, by_tenant=settings.events.hash_on == "tenant")
@@ -246,6 +247,7 @@ def context_of(settings: Settings, outside: Outside, publisher: Publisher) -> Co
         notes=_notes_of(settings, outside),
         settled=outside.settled,
         rate=limited(sending.rate_per_s, sending.burst),
+        backlog=BacklogLimit(limit_bytes=settings.limits.waiting_bytes),
     )
 
 

@@ -13,7 +13,7 @@ event belongs to the key: a replay, or the same id published twice, is another d
 The newest attempts are remembered, and those of a delivery in doubt for :data:`DOUBTED_S`: this worker has
 made a publish of it again. Other workers and a worker after a restart do not have this memory.
 
-Source: fault 95; docs/adr/0041-a-queue-without-confirms-stops-only-its-own-publishes.md.
+Source: fault 95; decision 41.
 """
 
 from __future__ import annotations

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
+from math import inf
 
 from consumer.core.event.decode import DecodeRules
 from consumer.core.fairness.accounts import equal
 from consumer.core.fairness.noisy_tenants import TenantLimit
+from consumer.core.fairness.waiting_shares import WaitingShares, has_too_much
 from consumer.core.message.settled_attempts import SettledAttempts
 from consumer.flow.base.history_notes import HistoryNotes
 from consumer.flow.base.local_faults import LocalFaults
@@ -42,6 +44,24 @@ class Weight:
         """Take the size of one that was published."""
         self._count += 1
         self.mean_bytes += (body_bytes + HEADERS_BYTES - self.mean_bytes) / min(self._count, MEAN_OVER)
+
+
+@dataclass(slots=True)
+class BacklogLimit:
+    """The bound of each tenant's part of the waiting deliveries."""
+
+    shares: WaitingShares = field(default_factory=WaitingShares)
+    limit_bytes: float = inf
+    waiting_bytes: float = 0.0  #: of all workers, by the last look at the queues
+    tenants: Callable[[], int] = lambda: 1  #: tenants with subscriptions; one alone harms nobody
+
+    def refuses(self, tenant: str, now: float) -> bool:
+        """Return whether *tenant* has more waiting than is free; *now* is monotonic seconds."""
+        self.shares.advance(now)
+        waiting = max(self.waiting_bytes, self.shares.total_bytes)
+        if 2 * waiting <= self.limit_bytes or self.tenants() <= 1:
+            return False
+        return has_too_much(self.shares.ratio(tenant), waiting, self.limit_bytes)
 
 
 @dataclass(slots=True)
@@ -116,6 +136,8 @@ class Context:
     weight: Weight = field(default_factory=Weight)
     attempts: SettledAttempts = field(default_factory=SettledAttempts)  #: of this worker
     local_faults: LocalFaults = field(default_factory=LocalFaults)
+    #: Whether a tenant has so much waiting that its new failures are parked; the backlog sets it.
+    backlog: BacklogLimit = field(default_factory=BacklogLimit)
     rate: Rate | None = None  #: of all requests of this worker; None is no limit
     avoided: Avoided = field(default_factory=Avoided)  #: set by :mod:`consumer.flow.returns`
     stuck: Avoided = field(default_factory=Avoided)  #: they confirm no publish; set by the publisher

@@ -18,7 +18,7 @@ from consumer.core.message.parked import ParkedEntry, ParkNote, delivery_entry_h
 from consumer.core.message.records import parked_row
 from consumer.core.message.shrink import shrunk
 from consumer.core.model import Attempt, Event, ParkReason, RawMessage
-from consumer.flow.base.context import Context
+from consumer.flow.base.context import HEADERS_BYTES, Context
 from consumer.ports import Publication
 from topology.ladder import first_hop_s, next_hop_s
 
@@ -175,6 +175,8 @@ class Outbox:
 
     def _on_rung(self, message: DeliveryMessage, rung_s: float) -> Publication:
         key = self._names.wait_key(rung_s, self._due_queue(message))
+        event, now = message.event, self._context.clock.monotonic()
+        self._context.backlog.shares.add(event.tenant, len(event.body) + HEADERS_BYTES, rung_s, now)
         return self._ours(served(message, rung_s), self._names.wait, key)
 
     def due_now(self, message: DeliveryMessage) -> Publication:

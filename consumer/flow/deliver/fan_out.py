@@ -20,12 +20,12 @@ from consumer.core.endpoint.reservations import LOOK_S
 from consumer.core.errors import BrokerUnavailable
 from consumer.core.message.delivery import DeliveryMessage
 from consumer.core.message.due import rest_s
-from consumer.core.model import Defer, Delivered, Drop, Park, Retry
+from consumer.core.model import Defer, Delivered, Drop, Park, ParkReason, Retry
 from consumer.core.retry.policy import deadline
 from consumer.core.subscription.subscription import Subscription
 from consumer.core.webhook.body import build_body
 from consumer.flow.base.context import Context
-from consumer.flow.base.outbox import Addressed, Outbox, together
+from consumer.flow.base.outbox import Outbox, together
 from consumer.flow.base.slot_queue import SlotQueue
 from consumer.flow.deliver.attempt import Attempts, Result, Target
 from consumer.flow.deliver.unstored import Unstored
@@ -36,6 +36,8 @@ from consumer.flow.take.job import Job
 from consumer.ports import Source
 
 AT_ONCE = ("slow", "locked")  #: reasons of deferrals that go to a due queue at once, without a rung
+FRESH = frozenset({Source.LANE, Source.INBOX, Source.SPILL})  #: their deliveries do not wait yet
+BACKLOG_TEXT = "its tenant has more deliveries waiting than there is room left: [limits] waiting_bytes"
 HELD_S = 1.0  #: a delivery message that may be sent within this time is held in the worker
 
 
@@ -94,10 +96,10 @@ class FanOut:
         if len(holds) == len(to) == 1 and self._hold_here(job, holds[0][1], now, fresh=fresh):
             return False
         try:
-            stored = [self._put_off(message, s, hold, now) for s, hold in holds]
-            if not sends:
-                await self._outbox.all_confirmed(stored, give_up=job.lost)
             body = build_body(message.event) if sends else b""
+            stored = [self._put_off(job, message, s, hold) for s, hold in holds]
+            if not sends:
+                await together(stored)
         except BaseException:
             for target in sends:
                 if not target.waits:
@@ -105,8 +107,7 @@ class FanOut:
             raise
         job.started(takes_slot=not all(target.waits for target in sends))
         if stored and sends:
-            storing = self._outbox.all_confirmed(stored, give_up=job.lost)
-            await _beside(self._send(message, sends, body, results), storing)
+            await _beside(self._send(message, sends, body, results), together(stored))
         else:
             await self._send(message, sends, body, results)
         return True
@@ -172,10 +173,10 @@ class FanOut:
         return job.hold(max(rest_s, 0.001), reserved=hold.reserved)
 
     def _put_off(
-        self, message: DeliveryMessage, subscription: Subscription, hold: Hold, now: float
-    ) -> Addressed:
-        """Address a deferred target: it spends no attempt, and its deadline stays."""
-        event = message.event
+        self, job: Job, message: DeliveryMessage, subscription: Subscription, hold: Hold
+    ) -> Coroutine[Any, Any, None]:
+        """Store a deferred target: it spends no attempt, and its deadline stays."""
+        event, now = message.event, self._context.clock.now()
         last = deadline(subscription.retry, event.arrived_at, event.expires_at, message.late_s)
         until = min(hold.defer.until, last)
         deferred = replace(
@@ -188,9 +189,22 @@ class FanOut:
             reserved=hold.reserved,
             held=True,
         )
+        if hold.reason not in AT_ONCE and self._has_too_much(job, message):
+            return self._park_backlog(job, deferred)
         self._context.notes.deferred(message, subscription, hold.reason, deferred.wait_s)
-        look_s = self.look_s(deferred, now)
-        return self._outbox.stored(deferred, direct=hold.reason in AT_ONCE, look_s=look_s)
+        stored = self._outbox.stored(
+            deferred, direct=hold.reason in AT_ONCE, look_s=self.look_s(deferred, now)
+        )
+        return self._outbox.confirmed(stored, give_up=job.lost)
+
+    def _has_too_much(self, job: Job, message: DeliveryMessage) -> bool:
+        """Return whether a new delivery may not wait, as its tenant has too much waiting already."""
+        if job.source not in FRESH:
+            return False
+        return self._context.backlog.refuses(message.event.tenant, self._context.clock.monotonic())
+
+    def _park_backlog(self, job: Job, message: DeliveryMessage) -> Coroutine[Any, Any, None]:
+        return self._outbox.park_delivery(message, ParkReason.BACKLOG, BACKLOG_TEXT, give_up=job.lost)
 
     async def _settle(self, job: Job, message: DeliveryMessage, results: Sequence[Result]) -> None:
         """Store every delivery that is still owed; return once the broker has confirmed all of them.
@@ -217,6 +231,8 @@ class FanOut:
                     self._subscriptions.disable(result.subscription, "webhook-delivery: disable")
                 return None
             case Retry(wait_s=wait_s, exact=exact):
+                if self._has_too_much(job, message):
+                    return self._park_backlog(job, after)
                 after = replace(after, not_before=result.at + wait_s, wait_s=wait_s, exact=exact)
                 return self._outbox.confirmed(self._outbox.stored(after, direct=False), give_up=job.lost)
             case Defer(until=until):

@@ -50,7 +50,7 @@ class BrokerReporter(Reporter):
         """Report that a queue or exchange of ours has other arguments on the broker; the worker ends."""
         self._log.error("topology.mismatch", detail=str(error))
 
-    def waiting_limited(self, limit_bytes: int) -> None:
+    def waiting_limited(self, limit_bytes: float) -> None:
         """Set the gauge of the bytes that may wait before fresh events stay in their lanes."""
         self._series.waiting_limit.set(limit_bytes)
 
