@@ -25,6 +25,7 @@ from consumer.edges.broker.broker_ports import BrokerOptions, BrokerPorts
 from consumer.edges.broker.connection.connect import AmqpOptions, amqp_options
 from consumer.edges.broker.edge import BrokerEdge, EdgeOptions
 from consumer.edges.broker.prefetch import budget, lane_window, windows
+from consumer.edges.broker.publisher import ConfirmingPublisher
 from consumer.edges.broker.topology_check import Inspection
 from consumer.edges.http.connect.guard import Guard
 from consumer.edges.http.senders.dry_sender import DrySender
@@ -107,9 +108,7 @@ class Flow:
         clock, observe, store, record = outside.clock, outside.observe, outside.store, outside.record
         checked = checked_publisher_of(settings, outside)
         self.context = context = context_of(settings, outside, checked)
-        outside.broker.publisher.stuck.add(
-            lambda queues: context.stuck.set_queues(queues, context.names, context.ladder)
-        )
+        _follow_stuck_queues(context, outside.broker.publisher)
         self.returns = Returns(context, checked, outside.broker.routes)
         self.endpoints = Endpoints(context)
         self.trust = Trust(observe, outside.broker.store_record)
@@ -147,6 +146,11 @@ class Flow:
         self.control = Control(
             self.subscriptions, self.endpoints, self.agreement, context, self.store_sync.reload_soon
         )
+
+
+def _follow_stuck_queues(context: Context, publisher: ConfirmingPublisher) -> None:
+    """Let the flow avoid the queues that confirm no publish."""
+    publisher.stuck.add(lambda queues: context.stuck.set_queues(queues, context.names, context.ladder))
 
 
 class Worker:

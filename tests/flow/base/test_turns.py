@@ -35,7 +35,7 @@ def test_no_more_turns_than_allowed_and_in_order() -> None:
 
 
 def test_a_turn_that_is_kept_for_long_goes_to_the_next() -> None:
-    """Publishes that wait for a stuck queue delay the others by a moment only (96)."""
+    """Publishes that wait for a stuck queue delay the others by a moment only (fault 96)."""
 
     async def main() -> None:
         turns, stuck, at = Turns(4), asyncio.Event(), list[float]()

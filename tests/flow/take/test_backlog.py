@@ -71,7 +71,7 @@ async def test_a_dead_endpoint_fills_only_its_tenants_part(worker: Worker) -> No
     for number in range(60):
         await worker.handle(event_message(b'"' + b"x" * 298 + b'"', message_id=f"e-{number}"))
 
-    waiting, parked = len(worker.publisher.to("480000.")), worker.publisher.to("parked.backlog")
+    waiting, parked = len(worker.waiting()), worker.publisher.to("parked.backlog")
     assert (waiting, len(parked)) == (11, 49)  # half of the limit, and the one that was over it
     await worker.handle(event_message(message_id="o-1", tenant="other"))
     assert len(worker.publisher.to("parked.")) == 49

@@ -44,7 +44,7 @@ async def publish_without_id(publisher: EventPublisher, headers: dict[str, str])
 
 @pytest.mark.usefixtures("small_frames")
 async def test_a_frame_that_is_too_large_is_never_written(node_url: str) -> None:
-    """To the byte: the largest one is confirmed, one byte more is refused, and the channel stays open."""
+    """Fault 97: to the byte: the largest one is confirmed, one byte more is refused, and the channel stays open."""
     async with standing(node_url, SMALL):
         connection = await aio_pika.connect(node_url)
         async with connection:
@@ -65,7 +65,7 @@ async def test_a_frame_that_is_too_large_is_never_written(node_url: str) -> None
 async def test_an_event_whose_headers_fill_a_frame_harms_nobody(
     node_url: str, tmp_path: Path, receiver: Receiver
 ) -> None:
-    """It is parked ``too_large`` where it must be published again; the connection and the others go on."""
+    """Fault 97: it is parked ``too_large`` where it must be published again; the connection and the others go on."""
     good, bad = "/flaky/good?share=0.3", "/slow/bad?s=0&status=503"
     settings = {"LEVERET_EVENTS__HEADERS": json.dumps(WIDE)}
     async with running(tmp_path, node_url, settings) as daemon:
