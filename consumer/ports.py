@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Protocol
@@ -302,6 +302,9 @@ class BrokerReports(StepReports, Protocol):
 
     def pressed(self, reason: str | None) -> None:
         """Back-pressure began (a reason) or ended (None)."""
+
+    def queues_stuck(self, queues: Collection[str]) -> None:
+        """These queues, and no others, confirm no publish now; called whenever that changes."""
 
     def settles_lost(self, count: int) -> None:
         """So many settlements met a dead channel: their messages come again."""

@@ -156,6 +156,7 @@ WORKERS = RowSpec(
                 Query(rate("leveret_connect_failures_total"), "connection refused"),
                 Query(rate("leveret_reconnects_total"), "connected again"),
                 Query(rate("leveret_stale_settles_total"), "stale ack"),
+                Query(rate("leveret_repeated_deliveries_total"), "copy acked"),
             ),
             unit="ops",
             runbook="the-broker-refuses-connections",

@@ -35,6 +35,17 @@ NOW = RowSpec(
             runbook="nothing-is-sent-readyz-is-red",
         ),
         PanelSpec(
+            title="Stuck queues",
+            text="Queues that confirm no publish. Only deliveries that need one of them wait.",
+            queries=(Query("max(leveret_stuck_queues{@})"),),
+            kind=Kind.STAT,
+            width=3,
+            height=4,
+            bad=1,
+            values={"0": "none"},
+            runbook="a-queue-confirms-nothing",
+        ),
+        PanelSpec(
             title="Delivered",
             text="Webhooks that endpoints accepted, per second.",
             queries=(Query(rate("leveret_deliveries_total", ',verdict="delivered"')),),

@@ -103,6 +103,8 @@ class Series:
         self.oldest_delivery = self._gauge("oldest_delivery_seconds", text)
         # kind: consumer.core.model.OutcomeKind
         self.attempts = self._counter("attempts", "HTTP requests, by kind of result.", "kind")
+        text = "Delivery messages acked unsent: a copy of the same message has made the attempt."
+        self.repeated_deliveries = self._counter("repeated_deliveries", text)
         # code: a known status; 3xx, 4xx or 5xx for another one; a kind if no status arrived
         self.failures = self._counter("failures", "Failed HTTP requests, by status or kind of error.", "code")
         # result: delivered | failed
@@ -222,6 +224,8 @@ class Series:
         self.confirm = self._histogram("confirm_seconds", text, CONFIRM_S).labels()
         text = "1 while no new attempt starts because the broker is slow or blocked."
         self.pressed = self._gauge("pressed", text)
+        text = "Queues that confirm no publish now; publishes to other queues go on."
+        self.stuck_queues = self._gauge("stuck_queues", text)
         # error: unroutable | refused | unavailable
         text = "Publishes that were not confirmed."
         self.publish_failures = self._counter("publish_failures", text, "error")

@@ -195,6 +195,17 @@ class Names:
         in_inbox = queue.startswith(self.inbox("")) and queue.endswith(".died")
         return in_inbox or queue == self.died
 
+    def queue_of(self, exchange: str, key: str) -> str | None:
+        """Return the queue behind *key* of one of our exchanges; None for any other exchange."""
+        if exchange == self.wait:
+            return f"{self.wait}.{key.partition('.')[0]}"
+        if exchange == self.due:
+            return key.partition(".")[2]
+        if exchange != self.dlx:
+            return None
+        kind = key.partition(".")[0]
+        return {"parked": self.parked, SUSPECT_KEY: self.suspect}.get(kind, self.overflow)
+
     # routing keys
 
     def wait_key(self, rung_s: float, queue: str) -> str:

@@ -7,6 +7,7 @@ LeveretError
 ├── TopologyMismatch   a queue or exchange of the broker differs from the plan
 ├── StoreUnavailable   the store cannot be read or written now: names its place, the fault and the remedy
 │   └── StoreGone      the store was deleted or emptied; it must not be taken for an empty store
+├── FrameTooLarge      the headers of a message do not fit into one AMQP frame
 └── BrokerUnavailable  the broker cannot take or give messages now
     ├── Unroutable     a mandatory publish found no queue
     └── Refused        the broker answered nack (a full queue under reject-publish)
@@ -51,6 +52,21 @@ class StoreUnavailable(LeveretError):
 
 class StoreGone(StoreUnavailable):
     """The store existed and was deleted, emptied or moved away; delivery continues from memory."""
+
+
+class FrameTooLarge(LeveretError):
+    """The properties and headers of a message do not fit into one AMQP frame; nothing was written.
+
+    Attributes:
+        excess_bytes: By how many bytes the frame is longer than the connection's ``frame_max``.
+    """
+
+    def __init__(self, excess_bytes: int, frame_max: int) -> None:
+        super().__init__(
+            f"its headers need a frame of {frame_max + excess_bytes} bytes, and the broker takes frames of "
+            f"{frame_max} (frame_max)"
+        )
+        self.excess_bytes = excess_bytes
 
 
 class BrokerUnavailable(LeveretError):

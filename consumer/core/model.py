@@ -156,6 +156,7 @@ class ParkReason(StrEnum):
     UNDELIVERABLE = "undeliverable"
     LOCKED = "locked"
     UNKNOWN_SUBSCRIPTION = "unknown_subscription"
+    BACKLOG = "backlog"
 
 
 @dataclass(frozen=True, slots=True)

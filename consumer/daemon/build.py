@@ -25,6 +25,7 @@ from consumer.edges.broker.broker_ports import BrokerOptions, BrokerPorts
 from consumer.edges.broker.connection.connect import AmqpOptions, amqp_options
 from consumer.edges.broker.edge import BrokerEdge, EdgeOptions
 from consumer.edges.broker.prefetch import budget, lane_window, windows
+from consumer.edges.broker.publisher import ConfirmingPublisher
 from consumer.edges.broker.topology_check import Inspection
 from consumer.edges.http.connect.guard import Guard
 from consumer.edges.http.senders.dry_sender import DrySender
@@ -39,7 +40,7 @@ from consumer.edges.store.history.build import limits_of, open_history, open_set
 from consumer.edges.store.history.history_writer import HistoryWriter
 from consumer.edges.store.history.settled_lookup import SettledLookup
 from consumer.flow.base.checked_publisher import CheckedPublisher
-from consumer.flow.base.context import Bounds, Context
+from consumer.flow.base.context import BacklogLimit, Bounds, Context
 from consumer.flow.base.history_notes import HistoryNotes
 from consumer.flow.base.rate import limited
 from consumer.flow.broker_events import BrokerEvents
@@ -107,10 +108,12 @@ class Flow:
         clock, observe, store, record = outside.clock, outside.observe, outside.store, outside.record
         checked = checked_publisher_of(settings, outside)
         self.context = context = context_of(settings, outside, checked)
+        _follow_stuck_queues(context, outside.broker.publisher)
         self.returns = Returns(context, checked, outside.broker.routes)
         self.endpoints = Endpoints(context)
         self.trust = Trust(observe, outside.broker.store_record)
         self.subscriptions = Subscriptions(store, observe, record, self.trust, self.endpoints.forgive)
+        context.backlog.tenants = self.subscriptions.tenants
         self.index_count = IndexCount(store.records, observe, is_kept=settings.store.parked_index_max > 0)
         self.store_sync = StoreSync(store, self.subscriptions, self.endpoints, record, observe)
         self.agreement = Agreement(context, self.subscriptions, self.endpoints, outside.instance)
@@ -136,13 +139,18 @@ class Flow:
         self.parked_sizes = ParkedSizes(store.records, observe, self.tenant_notices.take)
         self.router = Router(context, self.subscriptions, self.endpoints)
         self.dead_letters = DeadLetters(context, FileArchive(settings.home / "archive", clock))
-        self.backlog = Backlog(settings.limits.waiting_bytes, context.weight, observe)
+        self.backlog = Backlog(context.backlog, context.weight, observe)
         intake, routes = self.router.intake, outside.broker.routes
         self.reroute = Reroute(context, intake, routes, self.subscriptions.tenants)
         self.sharing = Sharing(context, intake, by_tenant=settings.events.hash_on == "tenant")
         self.control = Control(
             self.subscriptions, self.endpoints, self.agreement, context, self.store_sync.reload_soon
         )
+
+
+def _follow_stuck_queues(context: Context, publisher: ConfirmingPublisher) -> None:
+    """Let the flow avoid the queues that confirm no publish."""
+    publisher.stuck.add(lambda queues: context.stuck.set_queues(queues, context.names, context.ladder))
 
 
 class Worker:
@@ -243,6 +251,7 @@ def context_of(settings: Settings, outside: Outside, publisher: Publisher) -> Co
         notes=_notes_of(settings, outside),
         settled=outside.settled,
         rate=limited(sending.rate_per_s, sending.burst),
+        backlog=BacklogLimit(limit_bytes=settings.limits.waiting_bytes),
     )
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 
-from consumer.core.errors import BrokerUnavailable
+from consumer.core.errors import BrokerUnavailable, FrameTooLarge
 from consumer.core.message.delivery import DeliveryMessage
 from consumer.core.message.operator_events import Digest, Note, OperatorEvent
 from consumer.core.model import OPERATORS
@@ -63,6 +63,10 @@ class OperatorEvents:
                 await self._context.publisher.publish(oldest)
             except BrokerUnavailable:
                 return
+            except FrameTooLarge as error:  # it can never be published, and must not hold the others up
+                self._context.observe.warned("operators.dropped", detail=str(error))
+                self._owed.popleft()
+                continue
             if self._owed and self._owed[0] is oldest:  # it may have been pushed out, or published, meanwhile
                 self._owed.popleft()
             self._context.observe.operators_informed()

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from consumer.core.errors import BrokerUnavailable
+from consumer.core.errors import BrokerUnavailable, FrameTooLarge
 from consumer.core.message.delivery import DeliveryMessage
 from consumer.core.message.tenant_notice import (
     MANY_PARKED_TYPE,
@@ -59,7 +59,7 @@ class TenantNotices:
         for tenant in self._many.reached(sizes):
             try:
                 await self._notify(tenant, sizes[tenant])
-            except BrokerUnavailable:
+            except (BrokerUnavailable, FrameTooLarge):
                 self._many.forget(tenant)
 
     async def _notify(self, tenant: str, parked: int) -> None:

@@ -57,9 +57,9 @@ class AmqpSettings(Section):
     reconnect_max_s: Annotated[float, Field(ge=0.5, le=300)] = 30.0
     """Cap of the jittered wait between connection attempts, which continue without end."""
     confirm_slow_s: Annotated[float, Field(ge=0.1, le=60)] = 5.0
-    """A publisher confirm older than this stops new attempts (back-pressure)."""
+    """If the broker confirms no publish for so long, no new attempt starts (back-pressure)."""
     confirm_lost_s: Annotated[float, Field(ge=1, le=600)] = 60.0
-    """A publisher confirm older than this closes the channel; its open messages are published again, once."""
+    """A publish without a confirm for so long is given up, and made again on another channel."""
     ca_file: str | None = None
     """PEM file with the authorities that amqps:// trusts; absent: the system's."""
     cert_file: str | None = None

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from consumer.edges.broker.connection.connect import AmqpOptions, KeepAlive
 from consumer.edges.broker.connection.current import CurrentConnection
 from consumer.edges.broker.connection.refusals import Refusals
-from consumer.edges.broker.publisher import ConfirmingPublisher
+from consumer.edges.broker.publisher import ConfirmingPublisher, Naming
 from consumer.edges.broker.routes import BrokerRoutes
 from consumer.edges.broker.store_record import BrokerStoreRecord
 from consumer.ports import BrokerReports
@@ -53,7 +53,9 @@ class BrokerPorts:
         self.current = CurrentConnection()
         self.consuming = KeepAlive(amqp, "consume", observe, options.sample, refusals=refusals)
         publishing = KeepAlive(amqp, "publish", observe, options.sample, refusals=refusals)
-        self.publisher = ConfirmingPublisher(amqp, publishing, options.instance, self.repair.set)
+        self.publisher = ConfirmingPublisher(
+            amqp, publishing, Naming(options.instance, names, options.tenant_header), self.repair.set
+        )
         self.routes = BrokerRoutes(self.current, names.route, options.tenant_header, may_bind=declare)
         self.store_record = BrokerStoreRecord(
             self.current,

@@ -156,7 +156,11 @@ class BrokerEdge:
     def notes(self) -> Sequence[str]:
         """Return harmless differences on the broker, without names, as anybody may read them."""
         errors = 0 if self._options.inspection is None else self._options.inspection.errors()
-        return [f"errors of `leveret topology check`: {errors}; see the log"] if errors else []
+        stuck = len(self._ports.publisher.stuck_queues())
+        return [
+            *([f"errors of `leveret topology check`: {errors}; see the log"] if errors else []),
+            *([f"queues that confirm no publish now: {stuck}; see the log"] if stuck else []),
+        ]
 
     def _misses(self, reader: WindowReader) -> bool:
         return not reader.consuming and (self._stopped or self.wants(reader.window.source))

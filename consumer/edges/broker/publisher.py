@@ -8,7 +8,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
 from itertools import count
+from math import inf
 
 import aiormq
 from aio_pika.abc import AbstractConnection
@@ -26,11 +29,52 @@ from consumer.edges.broker.connection.connect import (
     open_channel,
     underlay,
 )
+from consumer.edges.broker.destinations import Destinations
 from consumer.edges.broker.exchange_channels import ExchangeChannels
 from consumer.edges.broker.wire.confirmed import Confirms
 from consumer.ports import BrokerReports, Publication
+from topology.names import Names
 
 WATCH_S = 0.5  #: interval of the checks for a blocked connection and old confirms
+
+
+QUEUES_KEPT = 1_024  #: routing keys whose queue is remembered
+MANY_STUCK = 3  #: queues without confirms that are a fault of the broker, if no other queue confirms
+PROBE_S = 1.0  #: longest wait for the answer to a probe
+
+
+@dataclass(frozen=True, slots=True)
+class Naming:
+    """What the publisher has to know of our names.
+
+    Attributes:
+        ids: Prefix of the ids of messages.
+        names: Of our exchanges and queues.
+        tenant_header: Header of an event that names its tenant, and with it the lane.
+    """
+
+    ids: str
+    names: Names
+    tenant_header: str = "tenant"
+
+    def destination(self, publication: Publication) -> str:
+        """Return the key of the queue that *publication* goes to, as far as that is known."""
+        exchange = publication.exchange
+        is_event = exchange == self.names.events  # its keys have no end
+        queue = None if is_event else _queue_of(self.names, exchange, publication.routing_key)
+        return queue or f"{exchange}\0{publication.headers.get(self.tenant_header)}"
+
+    def probe(self) -> Publication:
+        """Return a message that no queue takes, which the broker confirms at once.
+
+        Source: RabbitMQ "Publisher Confirms" (an unroutable message is confirmed once that is known).
+        """
+        return Publication(exchange=self.names.wait, routing_key="probe", body=b"", mandatory=False)
+
+
+@lru_cache(QUEUES_KEPT)
+def _queue_of(names: Names, exchange: str, routing_key: str) -> str | None:
+    return names.queue_of(exchange, routing_key)
 
 
 class ConfirmingPublisher:
@@ -38,13 +82,14 @@ class ConfirmingPublisher:
 
     Attributes:
         pressure: Receives the reason for back-pressure when it begins, and None when it ends.
+        stuck: Receives the names of the queues that confirm nothing now, whenever they change.
     """
 
     def __init__(
         self,
         options: AmqpOptions,
         keep_alive: KeepAlive,
-        random_id: str,
+        naming: Naming,
         on_missing: Callable[[], None],
     ) -> None:
         """Prepare; :meth:`run` connects.
@@ -52,13 +97,17 @@ class ConfirmingPublisher:
         Args:
             options: Time limits of a confirm.
             keep_alive: Keeps the publishing connection.
-            random_id: Prefix of the ids of messages.
+            naming: Ids and names.
             on_missing: Called when an exchange, queue or binding is missing.
         """
         self._options = options
         self._keep_alive = keep_alive
         self._observe: BrokerReports = keep_alive.observe
-        self._ids = map(f"{random_id}-{{:x}}".format, count())
+        self._naming = naming
+        self._ids = map(f"{naming.ids}-{{:x}}".format, count())
+        self._connection: AbstractConnection | None = None
+        self._destinations = Destinations(self._lost)
+        self._stuck: frozenset[str] = frozenset()
         self._confirms: Confirms | None = None
         self._pressed: str | None = "not connected yet"
         self._relieved = asyncio.Event()
@@ -67,10 +116,15 @@ class ConfirmingPublisher:
         self._on_missing = on_missing
         self.exchange_channels = ExchangeChannels(self._observe, options.confirm_lost_s, on_missing)
         self.pressure: Listeners[[str | None]] = Listeners()
+        self.stuck: Listeners[[frozenset[str]]] = Listeners()
 
     async def run(self) -> None:
         """Keep the publishing connection alive, until cancelled."""
         await self._keep_alive.run(self._session)
+
+    def stuck_queues(self) -> frozenset[str]:
+        """Return the names of the queues that confirm nothing now; the others go on."""
+        return self._stuck
 
     def pressed(self) -> str | None:
         """Return why no new attempt should start, or None."""
@@ -91,13 +145,18 @@ class ConfirmingPublisher:
 
     async def publish(self, publication: Publication) -> None:
         """Return once the broker has confirmed *publication*; see the port for the errors."""
-        confirms = self._confirms
-        if confirms is None:
+        confirms, connection = self._confirms, self._connection
+        if confirms is None or connection is None:
             raise BrokerUnavailable("no publishing connection to the broker")
         message_id = publication.message_id or next(self._ids)
         apart = not publication.mandatory or self.exchange_channels.suspects(publication.exchange)
         try:
-            waited_s = await (self.exchange_channels if apart else confirms).publish(publication, message_id)
+            if apart:
+                waited_s = await self.exchange_channels.publish(publication, message_id)
+            else:
+                key = self._naming.destination(publication)
+                common = (connection, confirms)
+                waited_s = await self._destinations.publish(key, publication, message_id, common)
         except aiormq.exceptions.PublishError:
             self._on_missing()
             raise Unroutable(
@@ -111,6 +170,7 @@ class ConfirmingPublisher:
 
     async def _session(self, connection: AbstractConnection) -> None:
         transport = underlay(connection)
+        self._connection = connection
         self.exchange_channels.connect(connection)
         watch = asyncio.create_task(self._watch(transport))
         try:
@@ -118,7 +178,10 @@ class ConfirmingPublisher:
                 await self._channel_session(connection, transport)
         finally:
             watch.cancel()
+            self._connection = None
             self.exchange_channels.connect(None)
+            self._destinations.disconnected()
+            self._note_stuck(frozenset())
             self._press("not connected")
 
     async def _channel_session(self, connection: AbstractConnection, transport: Connection) -> None:
@@ -137,20 +200,55 @@ class ConfirmingPublisher:
         await asyncio.sleep(self._options.reconnect_first_s)
 
     async def _watch(self, transport: Connection) -> None:
+        """Look at old confirms every half second: of single queues, and of the whole broker."""
+        options = self._options
         while True:
             await asyncio.sleep(WATCH_S)
-            blocked = await _is_blocked(transport)
-            confirms = self._confirms
-            oldest_s = 0.0 if confirms is None else confirms.oldest_s()
-            if blocked:
+            if await _is_blocked(transport):
                 self._press("the broker blocks publishers (memory or disk alarm)")
-            elif confirms is not None and oldest_s > self._options.confirm_lost_s:
-                self._observe.warned("confirm.lost", age_s=round(oldest_s, 1))
-                await _close_bounded(confirms.channel, self._options.confirm_slow_s)
-            elif oldest_s > self._options.confirm_slow_s:
-                self._press(f"a publish has waited over {self._options.confirm_slow_s:g} s for its confirm")
-            elif confirms is not None:
-                self._press(None)
+                continue
+            confirms, oldest_s = self._confirms, self._destinations.oldest_s()
+            if confirms is None:
+                continue
+            is_silent = await self._is_silent(confirms, oldest_s)
+            if is_silent and oldest_s > options.confirm_lost_s:
+                self._observe.warned("confirm.lost", age_s=round(oldest_s, 1), queue="")
+                await _close_bounded(confirms.channel, options.confirm_slow_s)
+                continue
+            lost_s = inf if is_silent else options.confirm_lost_s
+            self._note_stuck(await self._destinations.look(confirms, lost_s))
+            self._press(self._slowness(oldest_s, is_silent=is_silent))
+
+    async def _is_silent(self, confirms: Confirms, oldest_s: float) -> bool:
+        """Return whether no publish at all is confirmed: a probe separates a stuck queue from the broker."""
+        since_s = asyncio.get_running_loop().time() - self._destinations.confirmed_at
+        if min(oldest_s, since_s) <= self._options.confirm_slow_s / 2:
+            return False
+        try:
+            async with asyncio.timeout(PROBE_S):
+                await confirms.publish(self._naming.probe(), next(self._ids))
+        except CONNECTION_ERRORS:
+            return True
+        return False
+
+    def _slowness(self, oldest_s: float, *, is_silent: bool) -> str | None:
+        """Return the reason for back-pressure in the confirms; None where only few queues are stuck."""
+        slow_s = self._options.confirm_slow_s
+        if oldest_s > slow_s and is_silent:
+            return f"a publish has waited over {slow_s:g} s for its confirm"
+        since_s = asyncio.get_running_loop().time() - self._destinations.confirmed_at
+        if len(self._stuck) >= MANY_STUCK and since_s > slow_s:
+            return f"{len(self._stuck)} queues confirm no publish; the others confirmed none for {slow_s:g} s"
+        return None
+
+    def _lost(self, queue: str, age_s: float) -> None:
+        self._observe.warned("confirm.lost", age_s=round(age_s, 1), queue=queue)
+
+    def _note_stuck(self, stuck: frozenset[str]) -> None:
+        if stuck != self._stuck:
+            self._observe.queues_stuck(stuck)
+            self._stuck = stuck
+            self.stuck.notify(stuck)
 
     def _press(self, reason: str | None) -> None:
         if reason != self._pressed:

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
+from math import inf
 
 from consumer.core.event.decode import DecodeRules
 from consumer.core.fairness.accounts import equal
 from consumer.core.fairness.noisy_tenants import TenantLimit
+from consumer.core.fairness.waiting_shares import WaitingShares, has_too_much
+from consumer.core.message.settled_attempts import SettledAttempts
 from consumer.flow.base.history_notes import HistoryNotes
 from consumer.flow.base.local_faults import LocalFaults
 from consumer.flow.base.publish_gate import PublishGate
 from consumer.flow.base.rate import Rate
+from consumer.flow.base.turns import Turns
 from consumer.flow.observe.observer import Observer
 from consumer.ports import Archive, Clock, Publisher, Recorder, Sender, SettledEvents
 from topology.ladder import Ladder
@@ -44,11 +47,34 @@ class Weight:
 
 
 @dataclass(slots=True)
+class BacklogLimit:
+    """The bound of each tenant's part of the waiting deliveries."""
+
+    shares: WaitingShares = field(default_factory=WaitingShares)
+    limit_bytes: float = inf
+    waiting_bytes: float = 0.0  #: of all workers, by the last look at the queues
+    tenants: Callable[[], int] = lambda: 1  #: tenants with subscriptions; one alone harms nobody
+
+    def refuses(self, tenant: str, now: float) -> bool:
+        """Return whether *tenant* has more waiting than is free; *now* is monotonic seconds."""
+        self.shares.advance(now)
+        waiting = max(self.waiting_bytes, self.shares.total_bytes)
+        if 2 * waiting <= self.limit_bytes or self.tenants() <= 1:
+            return False
+        return has_too_much(self.shares.ratio(tenant), waiting, self.limit_bytes)
+
+
+@dataclass(slots=True)
 class Avoided:
     """The queues that give nothing back now, so that new waits do not take them."""
 
     rungs_s: frozenset[float] = frozenset()  #: TTLs in seconds
     due_queues: frozenset[str] = frozenset()  #: names
+
+    def set_queues(self, queues: Collection[str], names: Names, ladder: Ladder) -> None:
+        """Avoid the rungs and due queues among *queues*, and no others."""
+        self.rungs_s = frozenset(rung_s for rung_s in ladder.rungs_s if names.rung(rung_s) in queues)
+        self.due_queues = frozenset(queue for queue in queues if queue.startswith(f"{names.due}."))
 
     def due_queue(self, number: int, names: Names, count: int) -> str:
         """Return one of *count* due queues for any whole *number*, if possible one that is consumed."""
@@ -105,9 +131,13 @@ class Context:
     notes: HistoryNotes
     settled: SettledEvents | None = None  #: of all workers; None: each worker knows only its own
     bounds: Bounds = field(default_factory=Bounds)
-    turns: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(UNCONFIRMED))
+    turns: Turns = field(default_factory=lambda: Turns(UNCONFIRMED))
     gate: PublishGate = field(default_factory=PublishGate)  #: shut before a forced end
     weight: Weight = field(default_factory=Weight)
+    attempts: SettledAttempts = field(default_factory=SettledAttempts)  #: of this worker
     local_faults: LocalFaults = field(default_factory=LocalFaults)
+    #: Whether a tenant has so much waiting that its new failures are parked; the backlog sets it.
+    backlog: BacklogLimit = field(default_factory=BacklogLimit)
     rate: Rate | None = None  #: of all requests of this worker; None is no limit
     avoided: Avoided = field(default_factory=Avoided)  #: set by :mod:`consumer.flow.returns`
+    stuck: Avoided = field(default_factory=Avoided)  #: they confirm no publish; set by the publisher

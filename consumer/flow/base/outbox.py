@@ -7,17 +7,18 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from math import inf
 from typing import TypeAlias
 
-from consumer.core.errors import BrokerUnavailable, Refused
+from consumer.core.errors import BrokerUnavailable, FrameTooLarge, Refused, Unroutable
 from consumer.core.message.delivery import DeliveryMessage, headers_of, short_text
 from consumer.core.message.due import rest_s, served
 from consumer.core.message.parked import ParkedEntry, ParkNote, delivery_entry_headers, raw_entry_headers
 from consumer.core.message.records import parked_row
+from consumer.core.message.shrink import shrunk
 from consumer.core.model import Attempt, Event, ParkReason, RawMessage
-from consumer.flow.base.context import Context
+from consumer.flow.base.context import HEADERS_BYTES, Context
 from consumer.ports import Publication
 from topology.ladder import first_hop_s, next_hop_s
 
@@ -32,6 +33,18 @@ worker that gets it publishes for it."""
 DIRECT_S = 0.05  #: a delivery that may be sent this soon takes no rung
 FIRST_PAUSE_S = 0.2
 LONGEST_PAUSE_S = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """Addresses a delivery message when its turn has come; an :data:`Addressed` that knows its delivery."""
+
+    message: DeliveryMessage
+    address: Addressed
+
+    def __call__(self) -> Publication:
+        """Return the publication."""
+        return self.address()
 
 
 class Outbox:
@@ -61,6 +74,9 @@ class Outbox:
         A returned, refused or unconfirmed publish is tried again after a pause that grows to 5 s: the
         source stays unacked meanwhile, so nothing is lost however long it takes.
 
+        Headers that do not fit into a frame are made smaller. A delivery for which that is not enough is
+        parked instead.
+
         Args:
             what: The publication, or a function that makes it once its turn has come.
             when_refused: Routing key of the next try after a nack, as a full queue causes one.
@@ -68,10 +84,15 @@ class Outbox:
 
         Raises:
             BrokerUnavailable: *give_up* returned True; nothing was confirmed.
+            FrameTooLarge: the headers fit into no frame, and *what* is not one delivery.
         """
         await self._context.gate.enter()
         try:
             await self._until_confirmed(what, when_refused, give_up)
+        except FrameTooLarge as error:
+            if not isinstance(what, Stored):
+                raise
+            await self.park_delivery(what.message, ParkReason.TOO_LARGE, str(error), give_up=give_up)
         finally:
             self._context.gate.leave()
 
@@ -81,7 +102,7 @@ class Outbox:
         context, pause_s = self._context, FIRST_PAUSE_S
         failed: BrokerUnavailable | None = None
         while True:
-            async with context.turns:
+            async with context.turns.turn():
                 if failed is not None and give_up is not None and give_up():
                     raise failed
                 publication = what if isinstance(what, Publication) else what()
@@ -89,6 +110,11 @@ class Outbox:
                     await context.gate.publish(context.publisher.publish(publication))
                 except BrokerUnavailable as error:
                     failed = error
+                    if isinstance(what, Stored) and not isinstance(error, Refused | Unroutable):
+                        context.attempts.doubt(what.message, context.clock.monotonic())
+                except FrameTooLarge as error:
+                    what = _fitted(publication, error)
+                    continue
                 else:
                     return
             context.observe.publish_failed(failed, publication.routing_key, pause_s)
@@ -108,7 +134,7 @@ class Outbox:
         """
         await together([self.confirmed(each, give_up=give_up) for each in publications])
 
-    def stored(self, message: DeliveryMessage, *, direct: bool, look_s: float = inf) -> Addressed:
+    def stored(self, message: DeliveryMessage, *, direct: bool, look_s: float = inf) -> Stored:
         """Return a function that addresses a delivery message for the wait that is left when its turn comes.
 
         Args:
@@ -122,7 +148,7 @@ class Outbox:
             at_once = direct and rest_s(message, now) <= DIRECT_S
             return self.due_now(message) if at_once else self.waiting(message, now, look_s)
 
-        return address
+        return Stored(message, address)
 
     def waiting(self, message: DeliveryMessage, now: float, look_s: float = inf) -> Publication:
         """Address a delivery message to the first rung of its wait; *look_s* as in :meth:`stored`."""
@@ -133,17 +159,24 @@ class Outbox:
 
         *look_s* is as in :meth:`stored`.
         """
-        ladder, avoided = self._context.ladder, self._context.avoided.rungs_s
+        ladder, avoided = self._context.ladder, self._avoided_s()
         rung_s = next_hop_s(rest_s(message, now), message.wait_s, ladder, avoided, exact=message.exact)
         if rung_s is None:
             return None
         return self._on_rung(message, self._first_hop_s(look_s) if rung_s > look_s else rung_s)
 
     def _first_hop_s(self, wanted_s: float) -> float:
-        return first_hop_s(wanted_s, self._context.ladder, self._context.avoided.rungs_s)
+        return first_hop_s(wanted_s, self._context.ladder, self._avoided_s())
+
+    def _avoided_s(self) -> frozenset[float]:
+        """Return the rungs that do not give back, or do not confirm, now; TTLs in seconds."""
+        avoided_s, stuck_s = self._context.avoided.rungs_s, self._context.stuck.rungs_s
+        return avoided_s | stuck_s if stuck_s else avoided_s
 
     def _on_rung(self, message: DeliveryMessage, rung_s: float) -> Publication:
         key = self._names.wait_key(rung_s, self._due_queue(message))
+        event, now = message.event, self._context.clock.monotonic()
+        self._context.backlog.shares.add(event.tenant, len(event.body) + HEADERS_BYTES, rung_s, now)
         return self._ours(served(message, rung_s), self._names.wait, key)
 
     def due_now(self, message: DeliveryMessage) -> Publication:
@@ -226,8 +259,9 @@ class Outbox:
         )
 
     def _due_queue(self, message: DeliveryMessage) -> str:
-        avoided, count = self._context.avoided, self._context.due_queues
-        return avoided.due_queue(hash(message.event.id), self._names, count)
+        context, number = self._context, hash(message.event.id)
+        avoided = context.stuck if context.stuck.due_queues else context.avoided
+        return avoided.due_queue(number, self._names, context.due_queues)
 
     def _note(self, reason: ParkReason, detail: str) -> ParkNote:
         return ParkNote(
@@ -251,6 +285,18 @@ def _recorded(headers: Mapping[str, object], note: ParkNote, of: DeliveryMessage
         raw=of if isinstance(of, RawMessage) else None,
         failure=note.failure,
     )
+
+
+def _fitted(publication: Publication, error: FrameTooLarge) -> Publication:
+    """Return *publication* with headers that fit.
+
+    Raises:
+        FrameTooLarge: everything that is left is necessary.
+    """
+    headers = shrunk(publication.headers, error.excess_bytes)
+    if headers is None:
+        raise error
+    return replace(publication, headers=headers)
 
 
 async def together(steps: Sequence[Awaitable[None]]) -> None:

@@ -20,14 +20,15 @@ from consumer.core.endpoint.reservations import LOOK_S
 from consumer.core.errors import BrokerUnavailable
 from consumer.core.message.delivery import DeliveryMessage
 from consumer.core.message.due import rest_s
-from consumer.core.model import Defer, Delivered, Drop, Park, Retry
+from consumer.core.model import Defer, Delivered, Drop, Park, ParkReason, Retry
 from consumer.core.retry.policy import deadline
 from consumer.core.subscription.subscription import Subscription
 from consumer.core.webhook.body import build_body
 from consumer.flow.base.context import Context
-from consumer.flow.base.outbox import Addressed, Outbox, together
+from consumer.flow.base.outbox import Outbox, together
 from consumer.flow.base.slot_queue import SlotQueue
 from consumer.flow.deliver.attempt import Attempts, Result, Target
+from consumer.flow.deliver.unstored import Unstored
 from consumer.flow.endpoints.endpoint import Endpoint
 from consumer.flow.endpoints.endpoints import Endpoints
 from consumer.flow.store.subscriptions import Subscriptions
@@ -35,6 +36,8 @@ from consumer.flow.take.job import Job
 from consumer.ports import Source
 
 AT_ONCE = ("slow", "locked")  #: reasons of deferrals that go to a due queue at once, without a rung
+FRESH = frozenset({Source.LANE, Source.INBOX, Source.SPILL})  #: their deliveries do not wait yet
+BACKLOG_TEXT = "its tenant has more deliveries waiting than there is room left: [limits] waiting_bytes"
 HELD_S = 1.0  #: a delivery message that may be sent within this time is held in the worker
 
 
@@ -48,22 +51,55 @@ class FanOut:
         self._subscriptions = subscriptions
         self._endpoints = endpoints
         self._outbox = Outbox(context)
+        self._unstored = Unstored()
         self.attempts = Attempts(context, endpoints, slots)
 
-    async def run(self, job: Job, message: DeliveryMessage, to: Sequence[Subscription]) -> None:
-        """Send the quick targets and store the others at once, then store the failures; ack last."""
+    async def run(self, job: Job, message: DeliveryMessage, to: Sequence[Subscription]) -> Sequence[str]:
+        """Send the quick targets and store the others at once, then store the failures; ack last.
+
+        Results that an earlier take of the message could not store are stored without a request.
+
+        Returns:
+            The subscriptions whose attempt is settled: a copy of the message owes them nothing.
+
+        Raises:
+            BrokerUnavailable: the broker gives the message out again; its results are kept until then.
+        """
+        kept = self._unstored.take(job.source, message, redelivered=job.incoming.message.redelivered)
+        if kept is not None:
+            message = replace(message, event=replace(message.event, arrived_at=kept.arrived_at))
+            to = [subscription for subscription in to if subscription.id not in kept.results]
+        results = [] if kept is None else list(kept.results.values())
+        try:
+            if not to:
+                job.started(takes_slot=False)
+            elif not await self._make(job, message, to, results):
+                return ()
+            await self._settle(job, message, results)
+        except BrokerUnavailable:
+            self._unstored.keep(job.source, message, results)
+            raise
+        if job.lost():  # its ack gets lost
+            self._unstored.keep(job.source, message, results)
+        await job.incoming.ticket.ack()
+        return [result.subscription.id for result in results if not isinstance(result.verdict, Defer)]
+
+    async def _make(
+        self, job: Job, message: DeliveryMessage, to: Sequence[Subscription], results: list[Result]
+    ) -> bool:
+        """Make the requests, and add their results; False where the message is held in the worker instead."""
         now = self._context.clock.now()
         fresh = len(message.targets) != 1 and job.source is not Source.SUSPECT
         message = replace(message, reserved=True) if job.reserved else message
         job.recost(len(to))
         sends, holds = self._admit(message, to, fresh=fresh, now=now)
         if len(holds) == len(to) == 1 and self._hold_here(job, holds[0][1], now, fresh=fresh):
-            return
+            return False
         try:
-            stored = [self._put_off(message, s, hold, now) for s, hold in holds]
-            if not sends:
-                await self._outbox.all_confirmed(stored, give_up=job.lost)
             body = build_body(message.event) if sends else b""
+            stored = [self._put_off(job, message, s, hold) for s, hold in holds]
+            if not sends:
+                await together(stored)
         except BaseException:
             for target in sends:
                 if not target.waits:
@@ -71,12 +107,10 @@ class FanOut:
             raise
         job.started(takes_slot=not all(target.waits for target in sends))
         if stored and sends:
-            storing = self._outbox.all_confirmed(stored, give_up=job.lost)
-            results = await _beside(self._send(message, sends, body), storing)
+            await _beside(self._send(message, sends, body, results), together(stored))
         else:
-            results = await self._send(message, sends, body)
-        await self._settle(job, message, results)
-        await job.incoming.ticket.ack()
+            await self._send(message, sends, body, results)
+        return True
 
     def is_freed(self, message: DeliveryMessage, now: float) -> bool:
         """Return whether a delivery message that comes back early is to be admitted anew.
@@ -104,11 +138,14 @@ class FanOut:
         )
         return None if subscription is None else self._endpoints.of(subscription)
 
-    async def _send(self, message: DeliveryMessage, sends: Sequence[Target], body: bytes) -> Sequence[Result]:
-        """Make every request at the same time; return once the last one has ended."""
+    async def _send(
+        self, message: DeliveryMessage, sends: Sequence[Target], body: bytes, results: list[Result]
+    ) -> None:
+        """Make every request at the same time; add the results once the last one has ended."""
         if len(sends) == 1:
-            return [await self.attempts.make(message, sends[0], body)]
-        return await asyncio.gather(*(self.attempts.make(message, t, body) for t in sends))
+            results.append(await self.attempts.make(message, sends[0], body))
+        else:
+            results += await asyncio.gather(*(self.attempts.make(message, t, body) for t in sends))
 
     def _admit(
         self, message: DeliveryMessage, to: Sequence[Subscription], *, fresh: bool, now: float
@@ -136,10 +173,10 @@ class FanOut:
         return job.hold(max(rest_s, 0.001), reserved=hold.reserved)
 
     def _put_off(
-        self, message: DeliveryMessage, subscription: Subscription, hold: Hold, now: float
-    ) -> Addressed:
-        """Address a deferred target: it spends no attempt, and its deadline stays."""
-        event = message.event
+        self, job: Job, message: DeliveryMessage, subscription: Subscription, hold: Hold
+    ) -> Coroutine[Any, Any, None]:
+        """Store a deferred target: it spends no attempt, and its deadline stays."""
+        event, now = message.event, self._context.clock.now()
         last = deadline(subscription.retry, event.arrived_at, event.expires_at, message.late_s)
         until = min(hold.defer.until, last)
         deferred = replace(
@@ -152,9 +189,22 @@ class FanOut:
             reserved=hold.reserved,
             held=True,
         )
+        if hold.reason not in AT_ONCE and self._has_too_much(job, message):
+            return self._park_backlog(job, deferred)
         self._context.notes.deferred(message, subscription, hold.reason, deferred.wait_s)
-        look_s = self.look_s(deferred, now)
-        return self._outbox.stored(deferred, direct=hold.reason in AT_ONCE, look_s=look_s)
+        stored = self._outbox.stored(
+            deferred, direct=hold.reason in AT_ONCE, look_s=self.look_s(deferred, now)
+        )
+        return self._outbox.confirmed(stored, give_up=job.lost)
+
+    def _has_too_much(self, job: Job, message: DeliveryMessage) -> bool:
+        """Return whether a new delivery may not wait, as its tenant has too much waiting already."""
+        if job.source not in FRESH:
+            return False
+        return self._context.backlog.refuses(message.event.tenant, self._context.clock.monotonic())
+
+    def _park_backlog(self, job: Job, message: DeliveryMessage) -> Coroutine[Any, Any, None]:
+        return self._outbox.park_delivery(message, ParkReason.BACKLOG, BACKLOG_TEXT, give_up=job.lost)
 
     async def _settle(self, job: Job, message: DeliveryMessage, results: Sequence[Result]) -> None:
         """Store every delivery that is still owed; return once the broker has confirmed all of them.
@@ -181,6 +231,8 @@ class FanOut:
                     self._subscriptions.disable(result.subscription, "webhook-delivery: disable")
                 return None
             case Retry(wait_s=wait_s, exact=exact):
+                if self._has_too_much(job, message):
+                    return self._park_backlog(job, after)
                 after = replace(after, not_before=result.at + wait_s, wait_s=wait_s, exact=exact)
                 return self._outbox.confirmed(self._outbox.stored(after, direct=False), give_up=job.lost)
             case Defer(until=until):
@@ -207,11 +259,8 @@ class FanOut:
         await self._outbox.park_delivery(message, park.reason, park.detail, give_up=job.lost)
 
 
-async def _beside(sending: Awaitable[Sequence[Result]], storing: Awaitable[None]) -> Sequence[Result]:
-    """Return the results of *sending* once both have ended; then raise the error of one of them, if any."""
-    sent, stored = await asyncio.gather(sending, storing, return_exceptions=True)
-    if isinstance(sent, BaseException):
-        raise sent
-    if isinstance(stored, BaseException):
-        raise stored
-    return sent
+async def _beside(sending: Awaitable[None], storing: Awaitable[None]) -> None:
+    """Return once both have ended; then raise the error of one of them, if any."""
+    for error in await asyncio.gather(sending, storing, return_exceptions=True):
+        if error is not None:
+            raise error

@@ -6,18 +6,20 @@ are parked, messages that kill workers go to suspect, and messages that come ear
 
 from __future__ import annotations
 
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Sequence
 from dataclasses import replace
 from math import inf
 from typing import Any
 
 from consumer.core.endpoint.breaker import Closed, Open
-from consumer.core.errors import BadEvent, BrokerUnavailable
+from consumer.core.errors import BadEvent, BrokerUnavailable, FrameTooLarge
+from consumer.core.event.seen_events import Seen
 from consumer.core.message.delivery import (
     DeliveryMessage,
     UnknownVersion,
     demand_readable,
     is_moved,
+    is_ours,
     is_wrapped,
     own_headers,
     read_delivery,
@@ -30,8 +32,8 @@ from consumer.core.message.parked import parked_for_s, rfc3339
 from consumer.core.model import ParkReason, RawMessage
 from consumer.core.retry.policy import deadline
 from consumer.flow.base.context import Context
-from consumer.flow.base.outbox import Outbox, age_text, together
-from consumer.flow.deliver.events import Events
+from consumer.flow.base.outbox import Outbox, Stored, age_text, together
+from consumer.flow.deliver.events import LOOK_S, Events
 from consumer.flow.deliver.fan_out import FanOut
 from consumer.flow.deliver.orphans import Orphans
 from consumer.flow.endpoints.endpoint import Endpoint
@@ -64,7 +66,10 @@ class Router:
         unread = raw.delivery_count >= context.bounds.suspect_after and job.source is not Source.SUSPECT
         unread = unread and raw.fault is None
         try:
-            await (self._move_to_suspect(job) if unread else self._dispatch(job, raw))
+            try:
+                await (self._move_to_suspect(job) if unread else self._dispatch(job, raw))
+            except FrameTooLarge as error:
+                await self._park_too_large(job, raw, str(error))
         except BrokerUnavailable:  # given up: the broker gives the message out again
             await job.incoming.ticket.requeue()
         except Exception as error:  # a bug: the message comes again, and goes to suspect if that repeats
@@ -121,6 +126,20 @@ class Router:
         self._context.observe.message_suspected(raw.queue, raw.delivery_count)
         await job.incoming.ticket.ack()
 
+    async def _park_too_large(self, job: Job, raw: RawMessage, detail: str) -> None:
+        """Park a message that must be published again, and whose headers do not fit into a frame."""
+        reason, ours = ParkReason.TOO_LARGE, self._came_from_us(job) or job.source is Source.SUSPECT
+        if is_wrapped(raw) and ours:
+            await self._outbox.park_raw(unwrap_raw(raw), reason, detail, give_up=job.lost)
+        elif ours and is_ours(raw):
+            message = read_delivery(raw)
+            each = [replace(message, targets=(target,)) for target in message.targets]
+            park = self._outbox.park_delivery
+            await together([park(single, reason, detail, give_up=job.lost) for single in each])
+        else:
+            await self._outbox.park_raw(raw, reason, detail, give_up=job.lost)
+        await job.incoming.ticket.ack()
+
     async def _handle_delivery(self, job: Job) -> None:
         raw, now = job.incoming.message, self._context.clock.now()
         try:
@@ -132,27 +151,58 @@ class Router:
         if rest_s(message, now) > 0 and not self._fan_out.is_freed(message, now):
             await self._wait_on(job, message, now)
             return
-        message = self._grace(message, now)
-        subscriptions, ends = [], []
+        owed = await self._not_settled(job, message)
+        if owed is None:
+            return
+        settled: Sequence[str] = ()
+        try:
+            settled = await self._deliver(job, self._grace(owed, now), now)
+        finally:
+            self._context.attempts.end(message, owed.targets, settled)
+
+    async def _not_settled(self, job: Job, message: DeliveryMessage) -> DeliveryMessage | None:
+        """Return the message for the targets whose attempt is not settled; None where none is owed now.
+
+        Copies of one message that come at the same time are handled one after the other.
+        """
+        attempts = self._context.attempts
+        states = {target: attempts.begin(message, target) for target in message.targets}
+        owed = [target for target, state in states.items() if state is not Seen.DONE]
+        if Seen.RUNNING in states.values() and job.hold(LOOK_S):
+            attempts.end(message, [t for t in owed if states[t] is Seen.NEW], ())
+            return None
+        for target in states.keys() - owed:
+            self._context.observe.delivery_repeated(message, target)
+        if owed or not states:
+            return message if len(owed) == len(message.targets) else replace(message, targets=tuple(owed))
+        job.started(takes_slot=False)
+        await job.incoming.ticket.ack()
+        return None
+
+    async def _deliver(self, job: Job, message: DeliveryMessage, now: float) -> Sequence[str]:
+        """Bring each target to its end; return those whose attempt is settled."""
+        subscriptions, ends, ended = [], [], list[str]()
         for target in message.targets:
             subscription = self._subscriptions.get(target)
             end = self._ended_without_request(job, message, target, now)
             if end is not None:
                 ends.append(end)
+                if subscription is not None:  # the delivery of an unknown one may wait on, unchanged
+                    ended.append(target)
             elif subscription is not None:
                 subscriptions.append(subscription)
         if not subscriptions:
             job.started(takes_slot=False)
         await together(ends)
         if job.source is Source.REPLAY:
-            age_s = parked_for_s(raw, now)
+            age_s = parked_for_s(job.incoming.message, now)
             self._context.observe.replayed(message.event.tenant, age_s)
             self._context.notes.replayed(message, age_s)
         if subscriptions:
             self._context.observe.tenant_job(message.event.tenant)
-            await self._fan_out.run(job, message, subscriptions)
-        else:
-            await job.incoming.ticket.ack()
+            return [*ended, *await self._fan_out.run(job, message, subscriptions)]
+        await job.incoming.ticket.ack()
+        return ended
 
     def _ended_without_request(
         self, job: Job, message: DeliveryMessage, target: str, now: float
@@ -189,7 +239,7 @@ class Router:
             if job.hold(rest_s(message, now)):
                 return
             onward = self._outbox.waiting(message, now)
-        await self._outbox.confirmed(onward, give_up=job.lost)
+        await self._outbox.confirmed(Stored(message, lambda: onward), give_up=job.lost)
         await job.incoming.ticket.ack()
 
     async def _leave_to_newer(self, job: Job, raw: RawMessage) -> None:

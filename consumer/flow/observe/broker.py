@@ -6,7 +6,7 @@ Implements :class:`consumer.ports.BrokerReports`.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from consumer.flow.observe.reporter import Reporter
@@ -20,6 +20,7 @@ class BrokerReporter(Reporter):
     def __init__(self, series: Series, log: Any) -> None:
         super().__init__(series, log)
         series.pressed.set(1)  # a publisher begins without a connection, and reports only changes
+        self._stuck: frozenset[str] = frozenset()  #: queues that confirmed nothing at the last look
         self._findings: Sequence[Finding] = ()  #: of the last comparison of the broker with the plan
 
     def broker_connected(self, connection: str, *, again: bool) -> None:
@@ -32,6 +33,15 @@ class BrokerReporter(Reporter):
         """Count a confirm that came after *waited_s*."""
         self._series.confirm.observe(waited_s)
 
+    def queues_stuck(self, queues: Collection[str]) -> None:
+        """Set the gauge of the queues that confirm no publish; log each that begins or ends to be one."""
+        self._series.stuck_queues.set(len(queues))
+        for queue in sorted(set(queues) - self._stuck):
+            self._log.warning("queue.stuck", queue=queue)
+        for queue in sorted(self._stuck - set(queues)):
+            self._log.info("queue.freed", queue=queue)
+        self._stuck = frozenset(queues)
+
     def settles_lost(self, count: int) -> None:
         """Count settlements that met a dead channel: their messages come again."""
         self._series.stale_settles.inc(count)
@@ -40,7 +50,7 @@ class BrokerReporter(Reporter):
         """Report that a queue or exchange of ours has other arguments on the broker; the worker ends."""
         self._log.error("topology.mismatch", detail=str(error))
 
-    def waiting_limited(self, limit_bytes: int) -> None:
+    def waiting_limited(self, limit_bytes: float) -> None:
         """Set the gauge of the bytes that may wait before fresh events stay in their lanes."""
         self._series.waiting_limit.set(limit_bytes)
 

@@ -10,6 +10,7 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 from consumer.core.fairness.queue import Standing
+from consumer.core.message.delivery import DeliveryMessage
 from consumer.core.message.oldest_owed import OldestOwed
 from consumer.core.message.operator_events import Note, OperatorEventType
 from consumer.core.message.parked import delivery_id
@@ -113,6 +114,12 @@ class DeliveryReporter(Reporter):
         """Count and log an event that this worker has finished within the window; it is not sent again."""
         self._series.events.labels("duplicate").inc()
         self._log.info("event.repeated", event_id=event.id, tenant=event.tenant, type=event.type)
+
+    def delivery_repeated(self, message: DeliveryMessage, target: str) -> None:
+        """Count and log a delivery message that is acked unsent: a copy of it has made its attempt."""
+        event, number = message.event, message.attempts_made + 1
+        self._series.repeated_deliveries.inc()
+        self._log.info("delivery.repeated", event_id=event.id, subscription_id=target, attempt=number)
 
     def event_readdressed(self, event_id: str, queue: str) -> None:
         """Count an event that went through the inbox hop and has an id now."""

@@ -3,6 +3,9 @@
 Data flow: depths of our queues (edge, every 10 s) x mean size of a delivery message -> :class:`Backlog`
 -> gauge, warning at 80 %; at 100 % the lanes are left alone until it is under 95 % again.
 
+Long before that, a tenant with more waiting than is free has its new failures parked: see
+:mod:`consumer.core.fairness.waiting_shares`.
+
 AMQP gives the number of messages in a queue, without their size. So bytes are an estimate: the mean size of
 messages that this worker published lately, headers included. More is on disk: quorum queues keep a log.
 """
@@ -12,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from consumer.core.listeners import Listeners
-from consumer.flow.base.context import Weight
+from consumer.flow.base.context import BacklogLimit, Weight
 from consumer.flow.observe.observer import Observer
 
 COUNTED = ("wait", "due", "stray", "replay")  #: labels of the queues that hold delivery messages
@@ -30,21 +33,22 @@ class Backlog:
         changes: Listeners to changes of :attr:`full`.
     """
 
-    def __init__(self, limit_bytes: int, weight: Weight, observe: Observer) -> None:
+    def __init__(self, limit: BacklogLimit, weight: Weight, observe: Observer) -> None:
         """Begin with nothing that waits.
 
         Args:
-            limit_bytes: ``[limits] waiting_bytes``.
+            limit: ``[limits] waiting_bytes``, and the bound of each tenant; it is given the estimates.
             weight: Mean size of a delivery message, as this worker knows it.
             observe: Takes reports.
         """
-        self._limit_bytes = limit_bytes
+        self._limit = limit
+        self._limit_bytes = limit.limit_bytes
         self._weight = weight
         self._observe = observe
         self._high = False
         self.full = False
         self.changes: Listeners[[]] = Listeners()
-        observe.waiting_limited(limit_bytes)
+        observe.waiting_limited(limit.limit_bytes)
 
     def queues_sized(self, totals: Mapping[str, int], now: float) -> None:
         """Take the number of messages by kind of queue; without a look the last one counts on."""
@@ -52,6 +56,7 @@ class Backlog:
             return
         messages = sum(totals.get(label, 0) for label in COUNTED)
         waiting_bytes = messages * self._weight.mean_bytes
+        self._limit.waiting_bytes = waiting_bytes
         self._observe.waiting_estimated(waiting_bytes)
         ratio = waiting_bytes / self._limit_bytes
         shown = {"messages": messages, "bytes": round(waiting_bytes), "limit_bytes": self._limit_bytes}

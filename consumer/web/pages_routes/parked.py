@@ -35,6 +35,7 @@ _WORDS: Final = {
     ParkReason.PERMANENT: "the endpoint refused it",
     ParkReason.EXPIRED: "too old",
     ParkReason.DISABLED: "its subscription is off",
+    ParkReason.BACKLOG: "its tenant had too much waiting",
 }
 REASONS: Final = tuple(
     Choice(value=each.value, label=f"{each.value}: {_WORDS[each]}" if each in _WORDS else each.value)

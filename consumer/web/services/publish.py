@@ -17,6 +17,7 @@ from consumer.core.errors import (
     BadEvent,
     BrokerUnavailable,
     ConfigError,
+    FrameTooLarge,
     LeveretError,
     Refused,
     StoreUnavailable,
@@ -231,6 +232,8 @@ async def _confirmed(context: WebContext, event: Composed) -> None:
     except Refused:
         detail, remedy = "the broker refused the event, as its queue is full", "repeat the request later"
         raise Problem(503, detail, remedy=remedy, headers={"Retry-After": str(RETRY_S)}) from None
+    except FrameTooLarge as error:
+        raise Problem(413, str(error), field="type", remedy="publish shorter texts") from None
     except BrokerUnavailable as error:
         context.log.warning("api.publish_failed", error=str(error))
         raise _unconfirmed() from None

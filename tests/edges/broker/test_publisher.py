@@ -15,7 +15,7 @@ from yarl import URL
 
 from consumer.core.errors import BrokerUnavailable, Refused, Unroutable
 from consumer.edges.broker.connection.connect import AmqpOptions, KeepAlive
-from consumer.edges.broker.publisher import ConfirmingPublisher
+from consumer.edges.broker.publisher import ConfirmingPublisher, Naming
 from consumer.flow.observe.observer import Observer
 from consumer.ports import Publication
 from metrics.series import Series
@@ -40,7 +40,7 @@ def real_publisher(url: str) -> ConfirmingPublisher:
     options = AmqpOptions(urls=(url,), reconnect_first_s=0.02, reconnect_max_s=0.1)
     observe = Observer(Series(CollectorRegistry()), RecordingLog())
     keep_alive = KeepAlive(options, "publish", observe, lambda: 0.5)
-    return ConfirmingPublisher(options, keep_alive, "test", lambda: None)
+    return ConfirmingPublisher(options, keep_alive, Naming("test", NAMES), lambda: None)
 
 
 @pytest_asyncio.fixture

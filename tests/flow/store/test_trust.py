@@ -10,6 +10,7 @@ import pytest_asyncio
 
 from consumer.core.errors import BrokerUnavailable, StoreGone, StoreUnavailable
 from consumer.core.store.lineage import Generation
+from consumer.flow.base.context import BacklogLimit
 from consumer.flow.store.consume_gate import ConsumeGate
 from consumer.flow.store.subscriptions import INDEXED_AT_ONCE, Subscriptions
 from consumer.flow.store.trust import ALL, BEHIND, FRESH, NOTHING, RECHECK_S, SOON_S, UNREAD_S, Trust
@@ -304,7 +305,7 @@ class Door:
     def __init__(self, worker: Worker) -> None:
         self.worker = worker
         self.trust = Trust(worker.observe, MemoryRecord())
-        self.backlog = Backlog(10, worker.context.weight, worker.observe)
+        self.backlog = Backlog(BacklogLimit(limit_bytes=10), worker.context.weight, worker.observe)
         self.left: list[frozenset[Source]] = []
         self.gate = ConsumeGate(self.trust, self.backlog, worker.intake, self._leave, worker.observe)
 

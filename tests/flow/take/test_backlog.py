@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from consumer.flow.base.context import FIRST_WEIGHT_BYTES, HEADERS_BYTES, Weight
+from consumer.flow.base.context import FIRST_WEIGHT_BYTES, HEADERS_BYTES, BacklogLimit, Weight
 from consumer.flow.take.backlog import Backlog
 from tests.support.fakes import START
 from tests.support.fakes_sender import Reply
@@ -15,7 +15,7 @@ LIMIT = 1_000_000
 
 def backlog(worker: Worker) -> tuple[Backlog, list[bool]]:
     """A limit of 1 MB over messages of 1 kB, and its reports."""
-    made = Backlog(LIMIT, Weight(mean_bytes=1_000.0), worker.observe)
+    made = Backlog(BacklogLimit(limit_bytes=LIMIT), Weight(mean_bytes=1_000.0), worker.observe)
     said: list[bool] = []
     made.changes.add(lambda: said.append(made.full))
     return made, said
@@ -57,3 +57,24 @@ async def test_the_mean_follows_deferred_deliveries(worker: Worker) -> None:
     await worker.handle(event_message(body=b'"' + b"x" * 9_998 + b'"'))
 
     assert worker.context.weight.mean_bytes == 10_000 + HEADERS_BYTES
+
+
+async def test_a_dead_endpoint_fills_only_its_tenants_part(worker: Worker) -> None:
+    """Its new failures are parked once it has more waiting than is free; other tenants wait on."""
+    breaker: dict[str, object] = {"failures": 0}
+    dead = await worker.subscribe("dead", breaker=breaker, retry={"base_s": 600.0, "jitter": 0})
+    other = await worker.subscribe("other", tenant="other", breaker=breaker)
+    worker.sender.on(dead.url, Reply(status=503))
+    worker.sender.on(other.url, Reply(status=503))
+    limit = worker.context.backlog
+    limit.limit_bytes, limit.tenants = 20 * 1_000.0, lambda: 2
+    for number in range(60):
+        await worker.handle(event_message(b'"' + b"x" * 298 + b'"', message_id=f"e-{number}"))
+
+    waiting, parked = len(worker.waiting()), worker.publisher.to("parked.backlog")
+    assert (waiting, len(parked)) == (11, 49)  # half of the limit, and the one that was over it
+    await worker.handle(event_message(message_id="o-1", tenant="other"))
+    assert len(worker.publisher.to("parked.")) == 49
+    limit.tenants = lambda: 1
+    await worker.handle(event_message(message_id="alone"))
+    assert len(worker.publisher.to("parked.")) == 49

@@ -17,10 +17,10 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import lru_cache
 from itertools import chain
-from typing import Any
+from typing import Any, TypeAlias
 
 from aiormq.abc import ChannelFrame, ConfirmationFrameType
 from aiormq.channel import Channel
@@ -30,12 +30,20 @@ from pamqp.body import ContentBody
 from pamqp.commands import Basic
 from pamqp.header import ContentHeader
 
+from consumer.core.errors import FrameTooLarge
 from consumer.edges.broker.wire.content_header import content_header
 from consumer.ports import Publication
 
 METHODS_KEPT = 1024  #: encoded ``basic.publish`` frames in the cache: rungs x due queues, and some more
 WRITE_BYTES = 512 * 1024  #: size of one write; the socket takes it before the next frames are encoded
+FRAME_OVERHEAD = 8  #: bytes of a frame beside its payload
+LONGEST_ID = "0" * 40  #: stands for a message id of ours when only the size counts
+DEFAULT_FRAME_MAX = 131_072  #: bytes of a frame where the broker names no limit
 GATHER_S = 0.005  #: longest time that a publish waits for others to be written with it
+
+
+Unconfirmed: TypeAlias = dict["asyncio.Future[ConfirmationFrameType]", float]
+"""Publishes without a confirm, oldest first, each with the loop time of its beginning."""
 
 
 class Confirms:
@@ -57,15 +65,43 @@ class Confirms:
         oldest = next(iter(self._unconfirmed.values()), None)
         return 0.0 if oldest is None else self._loop.time() - oldest[0]
 
-    async def publish(self, publication: Publication, message_id: str) -> float:
+    def abandon(self, confirm: asyncio.Future[ConfirmationFrameType], on_late: Callable[[], None]) -> None:
+        """End one publish without its confirm, on a channel that goes on.
+
+        Args:
+            confirm: Of the publish, which then raises ``ChannelInvalidStateError``.
+            on_late: Called if the confirm comes after all.
+        """
+        tag = next((tag for tag, (_, each) in self._unconfirmed.items() if each is confirm), None)
+        if tag is None or confirm.done():
+            return
+        late: asyncio.Future[ConfirmationFrameType] = self._loop.create_future()
+
+        def came(late: asyncio.Future[ConfirmationFrameType]) -> None:
+            if not late.cancelled() and late.exception() is None:
+                on_late()
+
+        late.add_done_callback(came)
+        self.channel.confirmations[tag] = late
+        confirm.set_exception(ChannelInvalidStateError("the broker did not confirm it in time"))
+
+    async def publish(
+        self, publication: Publication, message_id: str, account: Unconfirmed | None = None
+    ) -> float:
         """Publish persistent, and mandatory if *publication* is; return the seconds until the confirm.
 
         If another message with the same id is unconfirmed, the publish waits for that confirm first.
+
+        Args:
+            publication: The message.
+            message_id: Its id.
+            account: Contains the publish until it is confirmed.
 
         Raises:
             PublishError: the broker returned it, as no queue is bound for its routing key.
             DeliveryError: the broker answered with a nack.
             ChannelInvalidStateError: the channel is closed, or closed before the confirm.
+            FrameTooLarge: the headers do not fit into one frame; nothing was written.
         """
         channel = self.channel
         returned_as = channel.message_id_delivery_tag
@@ -79,6 +115,8 @@ class Confirms:
         confirm = channel.confirmations[tag] = self._loop.create_future()
         returned_as[message_id] = tag
         self._unconfirmed[tag] = (began, confirm)
+        if account is not None:
+            account[confirm] = began
         self._unwritten.append(frames)
         if not self._planned:
             self._planned = True
@@ -87,6 +125,8 @@ class Confirms:
             await confirm
         finally:
             del self._unconfirmed[tag]
+            if account is not None:
+                del account[confirm]
             if returned_as.get(message_id) == tag:
                 del returned_as[message_id]
         return self._loop.time() - began
@@ -154,14 +194,38 @@ def drop_bodies(channel: Channel) -> None:
 
 
 def _frames(channel: Channel, publication: Publication, message_id: str) -> Iterator[bytes]:
-    """Return the frames of a message; method and header are encoded at once, as they may be invalid."""
-    number, body, size = channel.number, publication.body, channel.max_content_size
+    """Return the frames of a message; method and header are encoded at once, as they may be invalid.
+
+    Raises:
+        FrameTooLarge: the header is longer than a frame. The broker would close the connection for it.
+
+    Source: AMQP 0-9-1, 2.3.5 and 4.2.3 (a frame above the negotiated size is a connection error).
+    """
+    number, body, frame_max = channel.number, publication.body, frame_max_of(channel)
+    size = frame_max - FRAME_OVERHEAD
     head = (
         _method(publication.exchange, publication.routing_key, number, mandatory=publication.mandatory),
         content_header(publication, message_id, number),
     )
+    if len(head[1]) > frame_max:
+        raise FrameTooLarge(len(head[1]) - frame_max, frame_max)
     parts = (frame.marshal(ContentBody(body[at : at + size]), number) for at in range(0, len(body), size))
     return chain(head, parts)
+
+
+def frame_max_of(channel: Channel) -> int:
+    """Return the largest size of a frame in bytes that the connection of *channel* negotiated."""
+    tuned = channel.max_content_size + FRAME_OVERHEAD
+    return tuned if tuned > 0 else DEFAULT_FRAME_MAX
+
+
+def demand_fit(channel: Channel, publication: Publication) -> None:
+    """Check that *publication* can be published on *channel*.
+
+    Raises:
+        FrameTooLarge: its headers do not fit into one frame.
+    """
+    _frames(channel, publication, publication.message_id or LONGEST_ID)
 
 
 @lru_cache(METHODS_KEPT)

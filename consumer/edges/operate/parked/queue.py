@@ -12,21 +12,22 @@ import time
 import uuid
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection, Sequence
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import orjson
 from aio_pika.abc import AbstractConnection
 from aiormq.channel import Channel
 
-from consumer.core.errors import BadEvent, BrokerUnavailable
+from consumer.core.errors import BadEvent, BrokerUnavailable, FrameTooLarge
 from consumer.core.message.delivery import UnknownVersion, headers_of
 from consumer.core.message.parked import ParkedEntry, entry_as_record, parked_mark, read_entry
 from consumer.core.message.records import ParkedRow, parked_row
 from consumer.core.message.replay import replayed_delivery, replayed_headers
+from consumer.core.message.shrink import shrunk
 from consumer.core.model import RawMessage
 from consumer.edges.broker.connection.connect import CONNECTION_ERRORS, open_channel
 from consumer.edges.broker.look import Held, Look, completed
-from consumer.edges.broker.wire.confirmed import Confirms
+from consumer.edges.broker.wire.confirmed import Confirms, demand_fit
 from consumer.edges.broker.wire.raw_message import raw_message
 from consumer.edges.operate.parked.lock import Turn, parked_look
 from consumer.ports import Archive, Publication
@@ -172,7 +173,7 @@ async def replay(
             async for found in entries_of(look):
                 if not isinstance(found, Found) or not wanted(found.entry):
                     continue
-                again = publication(found.entry, names, subscriptions)
+                again = fitting(publication(found.entry, names, subscriptions), found.entry, writing)
                 if isinstance(again, Skipped):
                     yield again
                     continue
@@ -280,6 +281,18 @@ def publication(entry: ParkedEntry, names: Names, subscriptions: Collection[str]
     if raw.fault is not None:
         return Skipped(entry.id, "its headers could not be read; publish it again with readable headers")
     return _as_published(raw, names)
+
+
+def fitting(again: Publication | Skipped, entry: ParkedEntry, writing: Confirms) -> Publication | Skipped:
+    """Return *again* with headers that fit into a frame, or the reason why the entry stays parked."""
+    if isinstance(again, Skipped):
+        return again
+    try:
+        demand_fit(writing.channel, again)
+    except FrameTooLarge as error:
+        headers = shrunk(again.headers, error.excess_bytes)
+        return Skipped(entry.id, str(error)) if headers is None else replace(again, headers=headers)
+    return again
 
 
 def _as_published(raw: RawMessage, names: Names) -> Publication:

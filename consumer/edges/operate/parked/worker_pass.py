@@ -25,6 +25,7 @@ from consumer.edges.operate.parked.queue import (
     Found,
     Skipped,
     entries_of,
+    fitting,
     moved,
     opened,
     publication,
@@ -59,7 +60,8 @@ class BrokerParkedPass:
                     if is_wanted is None:
                         yield _held(found, Skipped(found.entry.id, _NOT_COMPARED), writing)
                     elif is_wanted:
-                        yield _held(found, _addressed(found.entry, job, names, subscriptions), writing)
+                        again = _addressed(found.entry, job, names, subscriptions)
+                        yield _held(found, fitting(again, found.entry, writing), writing)
                 yield None
         finally:
             with suppress(*CONNECTION_ERRORS):
