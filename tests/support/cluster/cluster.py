@@ -38,7 +38,7 @@ class Cluster:
             for node in self.nodes:
                 node.prepare()
                 node.start()
-                await node.wait_ready()  # one after the other: the later ones join the first
+            await asyncio.gather(*(node.wait_ready() for node in self.nodes))
         except BaseException:
             await self.__aexit__()
             raise

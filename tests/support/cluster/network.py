@@ -1,7 +1,7 @@
 """Networks for three nodes: a cable from each node to this machine, and a switch between the nodes.
 
-The clients' cables and the switch are separate, so the nodes can be cut off from each other while every client
-still reaches all of them. A cut drops packets silently: no connection is reset by it.
+The clients' cables and the switch are separate, so the nodes can be cut off from each other while clients
+still reach all of them. A cut drops packets silently: no connection is reset by it.
 """
 
 from __future__ import annotations
