@@ -152,7 +152,8 @@ async def freeing(cluster: Cluster, record: Record) -> AsyncIterator[None]:
             for node in cluster.running:
                 with suppress(Exception):  # the node may be killed amid the command
                     for line in (await node.free_dead_letters()).splitlines():
-                        record.freed[line] += 1
+                        if line.startswith("freed "):
+                            record.freed[line] += 1
             await asyncio.sleep(FREE_EVERY_S)
 
     needed = cluster.nodes[0].version().startswith("3.")
