@@ -107,6 +107,13 @@ prove-hostile: broker-install ## Measure the effect of hostile input, on both br
 	sh scripts/broker-chroot.sh trixie $(TRIXIE) $(BIN)/python -m bench.prove_hostile \
 		--broker-version 4.0. --suffix _4 $(PROVE) || failed=1; exit $$failed
 
+.PHONY: prove-loop
+prove-loop: broker-install ## Measure the closed loop, in a cluster too, on both brokers; needs root for its networks
+	@command -v ip >/dev/null || sh scripts/apt-install.sh iproute2
+	failed=0; $(BIN)/python -m bench.prove_loop $(PROVE) || failed=1; \
+	sh scripts/broker-chroot.sh trixie $(TRIXIE) $(BIN)/python -m bench.prove_loop \
+		--broker-version 4.0. --suffix _4 $(PROVE) || failed=1; exit $$failed
+
 .PHONY: prove-history
 prove-history: broker-install postgres-install ## Measure the history of deliveries; needs root for the second broker
 	@command -v nginx >/dev/null || sh scripts/apt-install.sh nginx-light

@@ -68,6 +68,10 @@ class Broker:
         await asyncio.to_thread(rabbitmqctl, self._node, "eval", f"{listener}, {ensure}, ok.")
         return port
 
+    async def evaluate(self, expression: str) -> str:
+        """Evaluate an Erlang expression on the node; return its value as text."""
+        return (await asyncio.to_thread(rabbitmqctl, self._node, "eval", expression)).strip()
+
     @property
     def url(self) -> str:
         """AMQP URL with the password."""

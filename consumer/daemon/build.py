@@ -121,18 +121,7 @@ class Flow:
         probe_s = None if is_dry else settings.sending.probe_disabled_s
         self.slow_probe = SlowProbe(context, self.subscriptions, store, probe_s, self.agreement.leads)
         self.operator_events = OperatorEvents(context, self.subscriptions)
-        self.replay_jobs = ReplayJobs(
-            context,
-            self.subscriptions,
-            self.endpoints,
-            JobPlaces(
-                jobs=store.records.jobs,
-                parked=BrokerParkedPass(outside.broker.options.amqp, context.names),
-                worker=outside.instance,
-                leads=self.agreement.leads,
-            ),
-            settings.parked.rules(is_dry=is_dry),
-        )
+        self.replay_jobs = self._replay_jobs(settings, outside, is_dry=is_dry)
         self.tenant_notices = TenantNotices(
             context, self.subscriptions, loaded=self.store_sync.loaded.is_set, leads=self.agreement.leads
         )
@@ -146,6 +135,16 @@ class Flow:
         self.control = Control(
             self.subscriptions, self.endpoints, self.agreement, context, self.store_sync.reload_soon
         )
+
+    def _replay_jobs(self, settings: Settings, outside: Outside, *, is_dry: bool) -> ReplayJobs:
+        places = JobPlaces(
+            jobs=outside.store.records.jobs,
+            parked=BrokerParkedPass(outside.broker.options.amqp, self.context.names),
+            worker=outside.instance,
+            leads=self.agreement.leads,
+        )
+        rules = settings.parked.rules(is_dry=is_dry)
+        return ReplayJobs(self.context, self.subscriptions, self.endpoints, places, rules)
 
 
 def _follow_stuck_queues(context: Context, publisher: ConfirmingPublisher) -> None:
