@@ -21,9 +21,9 @@ from consumer.web.shared.log import Log
 
 FRESH_S: Final = 2.0  #: sums of this age are not brought up to date
 WAIT_S: Final = 0.1  #: longest time that a request waits for sums
-ROWS: Final = 250  #: rows of one query: about 6 ms of the loop
-PAUSE_MAX_S: Final = 0.05  #: longest pause within the first reading; usually as long as the query before
-LOOKS: Final = 100  #: queries after which old rows are forgotten, while many are read
+ROWS: Final = 100  #: rows of one query: about 3 ms of the loop
+PAUSE_MAX_S: Final = 0.05  #: longest pause within the first reading; usually twice the query's time
+LOOKS: Final = 250  #: queries after which old rows are forgotten, while many are read
 
 
 class ActivityFeed:
@@ -91,7 +91,7 @@ class ActivityFeed:
             if is_last:
                 return
             if not self.is_complete:
-                await asyncio.sleep(min(PAUSE_MAX_S, self._clock.monotonic() - began))
+                await asyncio.sleep(min(PAUSE_MAX_S, 2 * (self._clock.monotonic() - began)))
 
     async def close(self) -> None:
         """Stop reading, and close the history."""
