@@ -190,13 +190,13 @@ async def test_a_full_disk_leaves_the_store_as_it_was(sql_place: Place) -> None:
     resource.setrlimit(resource.RLIMIT_FSIZE, (sql_place.file.stat().st_size, hard))  # EFBIG from here on
     try:
         with pytest.raises(StoreUnavailable, match=r"the disk (is full|fails to read or write).*free"):
-            await apply(store, *many(500))
+            await apply(store, *many(2_000))
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
     assert await store.load() == before
-    await apply(store, *many(500))
-    assert len(await store.load()) == 501
+    await apply(store, *many(2_000))
+    assert len(await store.load()) == 2_001
 
 
 @pytest.fixture
