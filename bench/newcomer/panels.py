@@ -50,6 +50,8 @@ QUIET = frozenset(
         "leveret_pressed",
         "leveret_publish_failures_total",
         "leveret_queue_overdue_messages",
+        "leveret_stuck_queues",
+        "leveret_repeated_deliveries_total",
         "leveret_connect_failures_total",
         "leveret_reconnects_total",
         "leveret_stale_settles_total",

@@ -34,7 +34,6 @@ class _Meter:
     consecutive: Gauge
     parked: Gauge
     in_flight: Gauge
-    rerouted: Gauge
     seen: int = 0  #: jobs at the last look
     before: int = 0  #: jobs a minute ago
 
@@ -72,6 +71,7 @@ class Tenants:
         #: By label: how many were parked and not replayed, and when the last one was, in Unix seconds.
         self._parked: dict[str, tuple[int, float]] = {}
         self._sized: frozenset[str] = frozenset()  #: labels with entries in the index
+        self._rerouted: dict[str, int] = {OTHER: 0}  #: tenants, by the labels that have the series
 
     def know(self, tenants: Iterable[str]) -> None:
         """Begin the series of *tenants* at 0: a counter that begins at 60 hides its first sixty."""
@@ -137,14 +137,19 @@ class Tenants:
             self._exchange()
 
     def hold(self, held: Mapping[str, int], rerouted: Collection[str]) -> None:
-        """Show the deliveries in flight of each tenant, and the tenants that are rerouted."""
+        """Show the deliveries in flight of each tenant, and the tenants that are rerouted.
+
+        Few tenants are ever rerouted, so only they have that series; it ends a minute after the return.
+        """
         in_flight: Counter[str] = Counter()
         for tenant, deliveries in held.items():
             in_flight[self._label(tenant)] += deliveries
-        around = Counter(map(self._label, rerouted))
         for label, meter in self._meters.items():
             meter.in_flight.set(in_flight[label])
-            meter.rerouted.set(around[label])
+        around = Counter(map(self._label, rerouted))
+        self._rerouted = {label: around[label] for label in {*self._rerouted, *around}}
+        for label, tenants in self._rerouted.items():
+            self._series.tenant_rerouted.labels(label).set(tenants)
 
     def _exchange(self) -> None:
         """Give the labels to the tenants that were busiest in the last minute."""
@@ -153,12 +158,16 @@ class Tenants:
         staying = {OTHER, *self._parked, *self._sized}
         own = {tenant_of(of): m.in_minute() for of, m in meters.items() if of not in staying}
         for leaves, comes in exchanges(own, self._others):
+            self._rerouted.pop(own_label(leaves), None)
             self._series.replace_tenant(leaves, comes, meters.pop(own_label(leaves)).jobs)
             del self.jobs[leaves]
             self._meter(own_label(comes))
         for meter in meters.values():
             meter.begin_minute()
         self._others.clear()
+        for label in [label for label, tenants in self._rerouted.items() if not tenants and label != OTHER]:
+            del self._rerouted[label]
+            self._series.tenant_rerouted.remove(label)
 
     def _label(self, tenant: str) -> str:
         label = own_label(tenant)
@@ -180,7 +189,6 @@ class Tenants:
             consecutive=s.tenant_consecutive.labels(label),
             parked=s.tenant_parked_entries.labels(label),
             in_flight=s.tenant_in_flight.labels(label),
-            rerouted=s.tenant_rerouted.labels(label),
         )
         self.jobs[REST if label == OTHER else tenant_of(label)] = meter.jobs
         return meter

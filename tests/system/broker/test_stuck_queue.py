@@ -37,7 +37,8 @@ async def test_one_stuck_queue_stops_only_deliveries_that_need_it(
     node: PrivateBroker, node_url: str, tmp_path: Path, receiver: Receiver, queue: str
 ) -> None:
     """Fault 96: a rung, or the parked queue: the worker stays ready, and all is delivered or parked."""
-    retry = {"max_attempts": 3, "schedule_s": [0.4, 0.4], "jitter": 0}
+    # the waits are longer than the rung, so that it is needed although storing takes some milliseconds
+    retry = {"max_attempts": 3, "schedule_s": [0.75, 0.75], "jitter": 0}
     good, flaky = "/ok/good", "/retry-after/flaky?s=0&times=1"
     bad = "/status/400/bad"
     async with running(tmp_path, node_url, SETTINGS) as daemon, EventPublisher(node_url) as publisher:
