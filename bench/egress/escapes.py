@@ -19,6 +19,7 @@ from bench.egress.child import result_of
 from bench.egress.corpus import OWN, WAYS
 from bench.prove import Bench, Goal, Measured, Proof
 from tests.support.processes.children import python_env, spawn, stop, wait_until
+from tests.support.processes.ip_command import ip
 
 CASES = 2_000
 CLIENTS = ("aiohttp", "httpx")
@@ -31,17 +32,6 @@ INNER, OUTER = OWN, ("5.5.5.1", "2a0a::1")
 
 #: Connections that must have arrived with the guard open, or where a port is allowed.
 CONTROLLED = ("url", *(way for way in WAYS if way != "redirect"), "own-port", "allow-port")
-
-
-def ip(*arguments: str) -> None:
-    """Run ``ip``.
-
-    Raises:
-        RuntimeError: it failed; the text names the command and the reason.
-    """
-    done = subprocess.run(["ip", *arguments], capture_output=True, text=True, check=False)
-    if done.returncode != 0:
-        raise RuntimeError(f"ip {' '.join(arguments)}: {done.stderr.strip()}; this proof needs root")
 
 
 def lay_out(inner: str, outer: str) -> None:

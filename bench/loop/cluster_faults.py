@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 
-from bench.loop.steady import Published, Steady, overlap_s
+from bench.loop.steady import Published, Steady, chains_of, overlap_s
 from bench.prove import Bench, Goal, Measured, Proof
 from bench.sink import Seen, Sink
 from tests.support.cluster.cluster import Cluster
@@ -221,9 +221,7 @@ def judge(
     bench: Bench, record: Record, published: Published, seen: Sequence[Seen], parked: set[str]
 ) -> list[Measured]:
     """Compare the requests with the publishes."""
-    chains: dict[tuple[str, str], list[Seen]] = defaultdict(list)
-    for one in sorted(seen, key=lambda one: one.began):
-        chains[one.id, one.path].append(one)
+    chains = chains_of(seen)
     pairs = [(event, name) for event in published.confirmed for name in TARGETS]
     lost = [
         pair

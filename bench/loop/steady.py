@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections import Counter
-from collections.abc import Sequence
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 
 import aiormq
 
+from bench.sink import Seen
 from tests.support.broker.load import (
     EventSpec,
     NotConfirmedError,
@@ -37,7 +38,7 @@ class Published:
 
 
 class Steady:
-    """An application that publishes to whichever node it reaches, and repeats what was not confirmed.
+    """An application that publishes to any node that it reaches, and repeats each publish without a confirm.
 
     Args:
         cluster: Where it publishes.
@@ -116,6 +117,14 @@ class Steady:
         self._link = None
         with suppress(Exception):
             await asyncio.wait_for(link[0].close(), 2)
+
+
+def chains_of(seen: Sequence[Seen]) -> Mapping[tuple[str, str], Sequence[Seen]]:
+    """Return the requests of each pair of event and subscription, by time."""
+    chains: dict[tuple[str, str], list[Seen]] = defaultdict(list)
+    for one in sorted(seen, key=lambda one: one.began):
+        chains[one.id, one.path].append(one)
+    return chains
 
 
 def overlap_s(start: float, end: float, spans: Sequence[tuple[float, float]]) -> float:

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
 from bench.broker import Broker
+from bench.loop.steady import chains_of
 from bench.prove import Bench, Goal, Measured, Proof
 from bench.sink import Seen, Sink
 from tests.support.broker.load import EventSpec, make_events, publish
@@ -51,9 +51,7 @@ async def publish_timed(url: str, events: Sequence[EventSpec]) -> Mapping[str, f
 
 def delays_s(seen: Sequence[Seen], published: Mapping[str, float], span: tuple[float, float]) -> list[float]:
     """Return how late each delivery's request was whose due time is within *span*."""
-    chains: dict[tuple[str, str], list[Seen]] = defaultdict(list)
-    for one in sorted(seen, key=lambda one: one.began):
-        chains[one.id, one.path].append(one)
+    chains = chains_of(seen)
     found = []
     for event, at in published.items():
         for name in ("healthy", "other"):
@@ -68,7 +66,7 @@ def delays_s(seen: Sequence[Seen], published: Mapping[str, float], span: tuple[f
 
 
 async def prove(bench: Bench) -> Sequence[Measured]:
-    """Stop the rung's server, publish, start it again, and take the delays of what was due meanwhile."""
+    """Stop the rung's server, publish, start it again, and measure the deliveries that were due meanwhile."""
     stopped_s = max(10.0, STOPPED_S * bench.scale)
     async with (
         Broker(bench) as broker,

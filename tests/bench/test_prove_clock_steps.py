@@ -10,20 +10,12 @@ from bench.loss.clock_steps import CASES, PATIENCE_S, RETRIES, Case, latest_s, r
 from bench.loss.shifted import ShiftedClock
 from bench.prove import Bench
 from bench.sink import Seen
+from tests.bench.support.seen import answered
 
 
 def seen(webhook_id: str, attempt: int, began: float) -> Seen:
     """One request, answered after 10 ms."""
-    return Seen(
-        path="x",
-        id=webhook_id,
-        attempt=attempt,
-        status=503 if attempt == 1 else 200,
-        began=began,
-        ended=began + 0.01,
-        digest="",
-        verified=False,
-    )
+    return answered(began, path="x", event=webhook_id, attempt=attempt, status=503 if attempt == 1 else 200)
 
 
 def test_the_clock_is_set_in_each_way_by_each_step() -> None:

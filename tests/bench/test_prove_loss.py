@@ -10,6 +10,7 @@ from bench.loss.parked_look import Found, Run, batch
 from bench.prove import Bench
 from bench.prove_loss import PROOFS
 from bench.sink import Seen
+from tests.bench.support.seen import answered
 from tests.support.processes.daemon import Daemon, subscription
 
 ISSUE_TABLE = {
@@ -51,16 +52,7 @@ async def test_looks_replays_and_purges_lose_nothing_to_a_kill_of_the_broker(tmp
 
 def seen(webhook_id: str, began: float, status: int = 200) -> Seen:
     """One request, answered after 10 ms."""
-    return Seen(
-        path="hangs2",
-        id=webhook_id,
-        attempt=1,
-        status=status,
-        began=began,
-        ended=began + 0.01,
-        digest="",
-        verified=False,
-    )
+    return answered(began, path="hangs2", event=webhook_id, status=status)
 
 
 def test_an_endpoint_that_came_back_is_judged_by_its_own_requests() -> None:

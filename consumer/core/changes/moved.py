@@ -19,7 +19,7 @@ SENT: Final = "auth."
 
 
 def kept_elsewhere(old: StoredEntry, new: SubscriptionEntry, sent: Collection[str]) -> Sequence[str]:
-    """Return the places of what is kept, such as ``auth.bearer`` and ``headers.x-key``; empty if none.
+    """Return the places of the kept values, such as ``auth.bearer`` and ``headers.x-key``.
 
     Args:
         old: The stored entry.

@@ -19,7 +19,7 @@ from consumer.core.text.milliseconds import ceil_ms, seconds_of
 KEPT_EARLIER: Final = 128
 """A replay carries at most this many attempts of before, the newest ones; the others are only counted."""
 
-_EARLIER = "leveret-earlier"
+EARLIER = "leveret-earlier"
 _EARLIER_MADE = "leveret-earlier-made"
 _FIRST_ARRIVED = "leveret-first-arrived"
 _REPLAYS = "leveret-replays"
@@ -68,7 +68,7 @@ def earlier_headers(earlier: Earlier) -> dict[str, object]:
     if earlier.attempts_made:
         headers[_EARLIER_MADE] = earlier.attempts_made
         kept = earlier.attempts[-KEPT_EARLIER:]
-        headers[_EARLIER] = ";".join(",".join(map(str, (*_fields(a), _wait_ms(a), a.replay))) for a in kept)
+        headers[EARLIER] = ";".join(",".join(map(str, (*_fields(a), _wait_ms(a), a.replay))) for a in kept)
     return headers
 
 
@@ -81,7 +81,7 @@ def read_earlier(headers: Mapping[str, Any]) -> Earlier | None:
     if _REPLAYS not in headers:
         return None
     attempts = []
-    for part in filter(None, headers.get(_EARLIER, "").split(";")):
+    for part in filter(None, headers.get(EARLIER, "").split(";")):
         *fields, wait, replay = part.split(",")
         attempts.append(_attempt(*fields)._replace(wait_s=_wait_s(wait), replay=int(replay)))
     return Earlier(

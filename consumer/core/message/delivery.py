@@ -34,7 +34,11 @@ WRAPPED_HEADERS_BYTES = 49_152  #: bytes of a producer's headers that a wrapper 
 SHORT_BYTES = 255  #: longest AMQP short string, such as the property ``content_type``
 
 _V = "leveret-v"
-_RAW = "leveret-raw"
+RAW = "leveret-raw"  #: header with the fields of a wrapped message
+ATTEMPTS = "leveret-attempts"
+WAITS = "leveret-waits"
+EXTRAS = "leveret-extras"
+TRACE = "leveret-trace"
 
 
 class UnknownVersion(Exception):
@@ -104,9 +108,9 @@ def headers_of(message: DeliveryMessage) -> dict[str, object]:
     if event.data_start or event.data_end is not None:
         headers["leveret-span"] = f"{event.data_start}:{'' if event.data_end is None else event.data_end}"
     if event.extras:
-        headers["leveret-extras"] = orjson.dumps(dict(event.extras)).decode()
+        headers[EXTRAS] = orjson.dumps(dict(event.extras)).decode()
     if event.trace:
-        headers["leveret-trace"] = orjson.dumps(dict(event.trace)).decode()
+        headers[TRACE] = orjson.dumps(dict(event.trace)).decode()
     if event.expires_at is not None:
         headers["leveret-expires"] = ceil_ms(event.expires_at)
     headers |= _wait_headers(message)
@@ -135,7 +139,7 @@ def read_delivery(raw: RawMessage) -> DeliveryMessage:
         return DeliveryMessage(
             event=_read_event(h, raw),
             targets=tuple(h["leveret-targets"].split()),
-            attempts=read_attempts(h.get("leveret-attempts", ""), h.get("leveret-waits", "")),
+            attempts=read_attempts(h.get(ATTEMPTS, ""), h.get(WAITS, "")),
             attempts_made=int(h.get("leveret-made", 0)),
             not_before=seconds_of(h["leveret-not-before"]),
             wait_s=seconds_of(h["leveret-wait"]),
@@ -174,7 +178,7 @@ def wrap_raw(raw: RawMessage) -> dict[str, object]:
 
     Source: AMQP 0-9-1, 4.2.6 (a content header is one frame; RabbitMQ's default frame_max is 131,072).
     """
-    return {_V: VERSION, _RAW: orjson.dumps(raw_fields(raw)).decode()}
+    return {_V: VERSION, RAW: orjson.dumps(raw_fields(raw)).decode()}
 
 
 def raw_fields(raw: RawMessage) -> dict[str, object]:
@@ -198,7 +202,7 @@ def raw_fields(raw: RawMessage) -> dict[str, object]:
 
 def is_wrapped(raw: RawMessage) -> bool:
     """Return whether a message on a queue of Leveret is a wrapped message of a producer."""
-    return _RAW in raw.headers
+    return RAW in raw.headers
 
 
 def is_moved(raw: RawMessage, due: str) -> bool:
@@ -221,7 +225,7 @@ def unwrap_raw(raw: RawMessage) -> RawMessage:
         BadEvent: the wrapper is not valid.
     """
     try:
-        outer = {"queue": raw.queue} | orjson.loads(str(raw.headers[_RAW]))
+        outer = {"queue": raw.queue} | orjson.loads(str(raw.headers[RAW]))
         headers = dict(outer.pop("headers").items())
         return RawMessage(body=raw.body, headers=headers, redelivered=True, **outer)
     except (KeyError, ValueError, TypeError, AttributeError) as error:
@@ -248,8 +252,8 @@ def _attempt_headers(message: DeliveryMessage) -> dict[str, object]:
     waits = write_waits(kept)
     return {
         "leveret-made": message.attempts_made,
-        "leveret-attempts": write_attempts(kept),
-        **({"leveret-waits": waits} if waits else {}),
+        ATTEMPTS: write_attempts(kept),
+        **({WAITS: waits} if waits else {}),
     }
 
 
@@ -268,8 +272,8 @@ def _read_event(h: Mapping[str, Any], raw: RawMessage) -> Event:
         form=DataForm(h.get("leveret-form", "json")),
         data_start=int(start),
         data_end=int(end) if end else None,
-        extras=_read_table(h.get("leveret-extras")),
-        trace=_read_table(h.get("leveret-trace")),
+        extras=_read_table(h.get(EXTRAS)),
+        trace=_read_table(h.get(TRACE)),
         expires_at=None if expires is None else seconds_of(expires),
     )
 

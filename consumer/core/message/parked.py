@@ -46,6 +46,8 @@ _BROKERS_HEADERS = frozenset(
 
 Source: RabbitMQ "Dead Letter Exchanges" and "Quorum Queues" (poison messages).
 """
+ENTRY = "leveret-entry"  #: header with the id of an entry
+DETAIL = "leveret-detail"  #: header with the text of its reason
 _PARKED_AT = "leveret-parked-at"
 _FAILURE = "leveret-failure"
 MAX_DETAIL = 1000  #: characters of the reason text that are kept
@@ -117,8 +119,8 @@ def read_entry(raw: RawMessage) -> ParkedEntry:
     try:
         reason = ParkReason(h["leveret-reason"])
         note = {
-            "id": str(h["leveret-entry"]),
-            "detail": str(h["leveret-detail"]),
+            "id": str(h[ENTRY]),
+            "detail": str(h[DETAIL]),
             "parked_at": h[_PARKED_AT] / 1000,
             "ttl_s": h["leveret-ttl"] / 1000,
             "failure": next(iter(read_attempts(h.get(_FAILURE, ""))), None),
@@ -257,9 +259,9 @@ def _raw_entry_id(raw: RawMessage) -> str:
 def _note_headers(note: ParkNote, entry_id: str) -> dict[str, object]:
     failure = {} if note.failure is None else {_FAILURE: write_attempts((note.failure,))}
     return failure | {
-        "leveret-entry": entry_id,
+        ENTRY: entry_id,
         "leveret-reason": note.reason.value,
-        "leveret-detail": note.detail[:MAX_DETAIL].encode("utf-8", "replace").decode() or note.reason.value,
+        DETAIL: note.detail[:MAX_DETAIL].encode("utf-8", "replace").decode() or note.reason.value,
         _PARKED_AT: ceil_ms(note.at),
         "leveret-ttl": ceil_ms(note.ttl_s),
     }

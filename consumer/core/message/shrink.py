@@ -16,6 +16,10 @@ from typing import Final, TypeAlias
 
 import orjson
 
+from consumer.core.message.attempt_headers import EARLIER
+from consumer.core.message.delivery import ATTEMPTS, EXTRAS, RAW, TRACE, WAITS
+from consumer.core.message.parked import DETAIL, ENTRY
+
 SHORT_DETAIL: Final = 200  #: characters of the reason that stay in an entry without room
 LEFT_OUT: Final = "; some of its headers were left out, as they did not fit into a frame"
 
@@ -23,13 +27,7 @@ Headers: TypeAlias = dict[str, object]
 Step: TypeAlias = Callable[[Headers, int], None]
 """Makes headers smaller by so many bytes, or by as many as it can."""
 
-_ENTRY = "leveret-entry"
-_DETAIL = "leveret-detail"
-_RAW = "leveret-raw"
-_ATTEMPTS = "leveret-attempts"
-_WAITS = "leveret-waits"
-_EARLIER = "leveret-earlier"
-_ATTRIBUTES = ("leveret-extras", "leveret-trace")
+_ATTRIBUTES = (EXTRAS, TRACE)
 
 
 def shrunk(headers: Mapping[str, object], excess_bytes: int) -> Headers | None:
@@ -40,7 +38,7 @@ def shrunk(headers: Mapping[str, object], excess_bytes: int) -> Headers | None:
         excess_bytes: By how many bytes the frame is too long.
     """
     smaller, wanted = dict(headers), size_of(headers) - excess_bytes
-    for step in _ENTRY_STEPS if _ENTRY in headers else _DELIVERY_STEPS:
+    for step in _ENTRY_STEPS if ENTRY in headers else _DELIVERY_STEPS:
         if (left := size_of(smaller) - wanted) > 0:
             step(smaller, left)
     return smaller if size_of(smaller) <= wanted else None
@@ -56,21 +54,21 @@ def size_of(headers: Mapping[str, object]) -> int:
 
 def _forget_earlier(headers: Headers, excess_bytes: int) -> None:
     """Forget the oldest attempts before the last replay."""
-    text = str(headers.get(_EARLIER, ""))
+    text = str(headers.get(EARLIER, ""))
     if text:
-        headers[_EARLIER] = ";".join(_newest(text.split(";"), excess_bytes, 0))
+        headers[EARLIER] = ";".join(_newest(text.split(";"), excess_bytes, 0))
 
 
 def _forget_attempts(headers: Headers, excess_bytes: int) -> None:
     """Forget the oldest attempts but for the last one, each with its wait."""
-    attempts = str(headers.get(_ATTEMPTS, "")).split(";")
+    attempts = str(headers.get(ATTEMPTS, "")).split(";")
     kept = _newest(attempts, excess_bytes, 1)
     if len(kept) == len(attempts):
         return
-    headers[_ATTEMPTS] = ";".join(kept)
-    waits = str(headers.get(_WAITS, "")).split(",")
-    if _WAITS in headers:
-        headers[_WAITS] = ",".join(waits[-len(kept) :])
+    headers[ATTEMPTS] = ";".join(kept)
+    waits = str(headers.get(WAITS, "")).split(",")
+    if WAITS in headers:
+        headers[WAITS] = ",".join(waits[-len(kept) :])
 
 
 def _newest(parts: list[str], excess_bytes: int, least: int) -> list[str]:
@@ -84,15 +82,15 @@ def _newest(parts: list[str], excess_bytes: int, least: int) -> list[str]:
 
 def _forget_producers_headers(headers: Headers, excess_bytes: int) -> None:
     """Leave the longest headers of a wrapped message out."""
-    if _RAW not in headers:
+    if RAW not in headers:
         return
-    outer = orjson.loads(str(headers[_RAW]))
+    outer = orjson.loads(str(headers[RAW]))
     longest = sorted(outer["headers"].items(), key=lambda each: len(orjson.dumps(each)))
     left_bytes = excess_bytes + _mark(headers)
     while left_bytes > 0 and longest:
         left_bytes -= len(orjson.dumps(longest.pop())) - 1
     outer["headers"] = dict(longest)
-    headers[_RAW] = orjson.dumps(outer).decode()
+    headers[RAW] = orjson.dumps(outer).decode()
 
 
 def _forget_attributes(headers: Headers, excess_bytes: int) -> None:
@@ -104,16 +102,16 @@ def _forget_attributes(headers: Headers, excess_bytes: int) -> None:
 
 
 def _shorten_detail(headers: Headers, _excess_bytes: int) -> None:
-    text = str(headers.get(_DETAIL, ""))
-    headers[_DETAIL] = text[:SHORT_DETAIL] or "-"
+    text = str(headers.get(DETAIL, ""))
+    headers[DETAIL] = text[:SHORT_DETAIL] or "-"
 
 
 def _mark(headers: Headers) -> int:
     """Name in the entry's text that it is not whole; return how many bytes that takes."""
-    text = str(headers.get(_DETAIL, ""))
+    text = str(headers.get(DETAIL, ""))
     if text.endswith(LEFT_OUT):
         return 0
-    headers[_DETAIL] = text + LEFT_OUT
+    headers[DETAIL] = text + LEFT_OUT
     return len(LEFT_OUT)
 
 

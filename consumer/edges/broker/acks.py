@@ -53,8 +53,8 @@ class Acks:
 
         Args:
             tag: Delivery tag.
-            failed: Whether this counts towards the delivery limit. From RabbitMQ 4.3 on only ``basic.reject``
-                counts; before, there is no difference.
+            failed: Whether this return counts towards the delivery limit. From RabbitMQ 4.3 on, only
+                ``basic.reject`` counts; earlier versions count both.
         """
         self._remember([tag])
         async with self._writing:

@@ -76,7 +76,7 @@ class Destination:
         """Take a turn; :meth:`leave` must follow.
 
         Raises:
-            BrokerUnavailable: there is no turn soon.
+            BrokerUnavailable: the queue had no room within :data:`TURN_S`.
         """
         if not self._waiters and self._has_room(now):
             self.taken += 1

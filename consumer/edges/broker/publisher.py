@@ -36,8 +36,6 @@ from consumer.ports import BrokerReports, Publication
 from topology.names import Names
 
 WATCH_S = 0.5  #: interval of the checks for a blocked connection and old confirms
-
-
 QUEUES_KEPT = 1_024  #: routing keys whose queue is remembered
 MANY_STUCK = 3  #: queues without confirms that are a fault of the broker, if no other queue confirms
 PROBE_S = 1.0  #: longest wait for the answer to a probe
@@ -45,7 +43,7 @@ PROBE_S = 1.0  #: longest wait for the answer to a probe
 
 @dataclass(frozen=True, slots=True)
 class Naming:
-    """What the publisher has to know of our names.
+    """The names that the publisher needs.
 
     Attributes:
         ids: Prefix of the ids of messages.

@@ -11,7 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Hashable, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 
-from sqlalchemy import Connection, inspect, text
+from sqlalchemy import Connection, Table, inspect, text
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
@@ -40,6 +40,7 @@ class Database(ABC):
         self._engine = engine
         self._is_current = False  #: whether the schema is known to be the newest
         self._is_there = False  #: whether the last reader found a schema, and no error came after it
+        self._tables: set[str] = set()  #: names of tables that readers found, and no error came after it
         self._preparing = asyncio.Lock()
 
     def fingerprint(self) -> Hashable:
@@ -47,8 +48,11 @@ class Database(ABC):
         return None
 
     @asynccontextmanager
-    async def reading(self) -> AsyncIterator[AsyncConnection | None]:
+    async def reading(self, table: Table | None = None) -> AsyncIterator[AsyncConnection | None]:
         """Give a connection to read with; None before a store exists.
+
+        Args:
+            table: One that is read; None is given too where an older release made the store without it.
 
         Raises:
             StoreUnavailable: the database cannot be read.
@@ -60,7 +64,15 @@ class Database(ABC):
             async with self._reading() as connection:
                 if not (self._is_current or self._is_there):
                     self._is_there = await connection.run_sync(_schema) is not None
-                yield connection if self._is_current or self._is_there else None
+                found = self._is_current or self._is_there
+                if found and table is not None:
+                    found = await self._has_seen(connection, table)
+                yield connection if found else None
+
+    async def _has_seen(self, connection: AsyncConnection, table: Table) -> bool:
+        if table.name not in self._tables and await has_table(connection, table):
+            self._tables.add(table.name)
+        return table.name in self._tables
 
     @asynccontextmanager
     async def writing(self) -> AsyncIterator[AsyncConnection]:
@@ -121,6 +133,7 @@ class Database(ABC):
             yield
         except self.faults as error:
             self._is_there = False
+            self._tables.clear()
             fault = StoreGone if self._is_gone(error) else StoreUnavailable
             raise fault(f"{self.where}: {self._explain(error)}") from error
 
@@ -161,9 +174,18 @@ class Database(ABC):
         """Begin a transaction that excludes other migrations."""
 
 
+async def has_table(connection: AsyncConnection, table: Table) -> bool:
+    """Return whether the store has *table*: an older release may have made it without."""
+    return await connection.run_sync(_has, table.name)
+
+
+def _has(connection: Connection, name: str) -> bool:
+    return inspect(connection).has_table(name)
+
+
 def _schema(connection: Connection) -> str | None:
     """Return the number of the schema; None for a database without our tables."""
-    if not inspect(connection).has_table(VERSION_TABLE):
+    if not _has(connection, VERSION_TABLE):
         return None
     found = connection.scalar(_VERSION)
     return None if found is None else str(found)

@@ -136,8 +136,7 @@ class Context:
     weight: Weight = field(default_factory=Weight)
     attempts: SettledAttempts = field(default_factory=SettledAttempts)  #: of this worker
     local_faults: LocalFaults = field(default_factory=LocalFaults)
-    #: Whether a tenant has so much waiting that its new failures are parked; the backlog sets it.
-    backlog: BacklogLimit = field(default_factory=BacklogLimit)
+    backlog: BacklogLimit = field(default_factory=BacklogLimit)  #: :class:`Backlog` keeps it up to date
     rate: Rate | None = None  #: of all requests of this worker; None is no limit
     avoided: Avoided = field(default_factory=Avoided)  #: set by :mod:`consumer.flow.returns`
     stuck: Avoided = field(default_factory=Avoided)  #: they confirm no publish; set by the publisher

@@ -14,7 +14,13 @@ from typing import TypeAlias
 from consumer.core.errors import BrokerUnavailable, FrameTooLarge, Refused, Unroutable
 from consumer.core.message.delivery import DeliveryMessage, headers_of, short_text
 from consumer.core.message.due import rest_s, served
-from consumer.core.message.parked import ParkedEntry, ParkNote, delivery_entry_headers, raw_entry_headers
+from consumer.core.message.parked import (
+    ENTRY,
+    ParkedEntry,
+    ParkNote,
+    delivery_entry_headers,
+    raw_entry_headers,
+)
 from consumer.core.message.records import parked_row
 from consumer.core.message.shrink import shrunk
 from consumer.core.model import Attempt, Event, ParkReason, RawMessage
@@ -275,7 +281,7 @@ class Outbox:
 def _recorded(headers: Mapping[str, object], note: ParkNote, of: DeliveryMessage | RawMessage) -> ParkedEntry:
     """Return the entry as a reader of the parked queue will see it."""
     return ParkedEntry(
-        id=str(headers["leveret-entry"]),
+        id=str(headers[ENTRY]),
         reason=note.reason,
         detail=note.detail,
         parked_at=note.at,

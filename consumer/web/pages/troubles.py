@@ -22,7 +22,7 @@ _FAILING: Final = (State.OPEN, State.FORCED, State.PROBING)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unreached:
-    """No worker can be asked."""
+    """No worker can be asked. The broker may know workers all the same."""
 
     why: str  #: a sentence
     remedy: str  #: a sentence

@@ -15,7 +15,6 @@ from consumer.web.pages.views.overview import Hour, OverviewPage, ParkedCounts, 
 from consumer.web.pages.views.parts import EndpointLine, Series
 from consumer.web.pages_routes.parts.answers import page_answer, see_other, shell_of
 from consumer.web.pages_routes.parts.lines import endpoint_line
-from consumer.web.pages_routes.parts.workers import unreached_of
 from consumer.web.services import daemon, endpoints
 from consumer.web.services import overview as service
 
@@ -72,8 +71,7 @@ def facts(
     worker = health.worker
     away = not health.broker.is_up
     if worker is None:
-        gone = None if health.unreached is None else unreached_of(health.unreached)
-        return Facts(now=now, endpoints=lines, parked=parked, unreached=gone, broker_is_away=away)
+        return Facts(now=now, endpoints=lines, parked=parked, unreached=health.unreached, broker_is_away=away)
     is_ill = not worker.ready and not worker.is_pressed
     return Facts(
         now=now,

@@ -11,7 +11,6 @@ from consumer.web.pages.troubles import worker_trouble
 from consumer.web.pages.views.tenants import TenantLine, TenantsPage
 from consumer.web.pages_routes.parts.answers import page_answer, shell_of
 from consumer.web.pages_routes.parts.lists import SIZE, Cursor, not_empty, page_request, pager
-from consumer.web.pages_routes.parts.workers import unreached_of
 from consumer.web.services import daemon
 from consumer.web.services import tenants as service
 
@@ -43,7 +42,7 @@ async def tenants_page(visitor: Looker, q: str = "", cursor: Cursor = "") -> Res
             rerouted=found.rerouted,
             in_lanes=found.in_lanes,
             in_spill=found.in_spill,
-            trouble=None if gone is None else worker_trouble(unreached_of(gone)),
+            trouble=None if gone is None else worker_trouble(gone),
             pager=pager(urls.TENANTS, query, cursor, following),
         )
     )

@@ -9,7 +9,8 @@ from consumer.core.errors import BrokerUnavailable, StoreUnavailable
 from consumer.core.tools.daemon_status import Status
 from consumer.web.access.guard import Caller
 from consumer.web.context import WebContext
-from consumer.web.daemon_link import DaemonNow
+from consumer.web.daemon_link import DaemonNow, NoAnswer
+from consumer.web.pages.troubles import Unreached
 from consumer.web.shared.problems import Problem
 
 
@@ -35,16 +36,6 @@ class WorkerHealth:
     is_pressed: bool  #: no new attempt starts because the broker is slow or blocked
     rerouted_tenants: int
     history_dropped: int  #: rows that were not recorded since its start
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Unreached:
-    """No worker can be asked. The broker may know workers all the same."""
-
-    why: str  #: a sentence
-    remedy: str  #: a sentence
-    consuming: int | None  #: workers that take deliveries, by the broker; None: it cannot be asked
-    ever: bool  #: whether a worker has run with this broker
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,7 +72,7 @@ async def health(caller: Caller) -> DaemonHealth:
         broker=await _broker(context),
         worker=worker,
         worker_detail="" if isinstance(now, DaemonNow) else str(now),
-        unreached=await unreached(context),
+        unreached=None if isinstance(now, DaemonNow) else await _unreached(context, now),
         parked_gap=None if worker is None or indexed is None else worker.status.parked - indexed,
     )
 
@@ -89,14 +80,16 @@ async def health(caller: Caller) -> DaemonHealth:
 async def unreached(context: WebContext) -> Unreached | None:
     """Return why no worker can be asked, and the workers that the broker knows; None if one answers."""
     now = await context.daemon.now()
-    if isinstance(now, DaemonNow):
-        return None
+    return None if isinstance(now, DaemonNow) else await _unreached(context, now)
+
+
+async def _unreached(context: WebContext, now: NoAnswer) -> Unreached:
     seen = await context.broker.workers()
     return Unreached(
         why=now.why,
         remedy=now.remedy,
         consuming=None if seen is None else seen.consuming,
-        ever=seen is None or seen.ever,
+        has_ever_run=seen is None or seen.ever,
     )
 
 

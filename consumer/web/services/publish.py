@@ -196,7 +196,7 @@ async def _sent(caller: Caller, draft: Draft, given_id: str, at: float) -> Publi
     """Publish an event, with a line in the audit log.
 
     Raises:
-        Problem: 503.
+        Problem: 413: its headers are too long; 503.
         BrokerUnavailable: there is no broker.
         StoreUnavailable: the line cannot be written, and nothing was published.
     """
@@ -212,7 +212,7 @@ async def _confirmed(context: WebContext, event: Composed) -> None:
     """Publish an event, and wait for the broker's confirm.
 
     Raises:
-        Problem: 503.
+        Problem: 413: its headers are too long; 503.
         BrokerUnavailable: there is no broker.
     """
     names = context.settings.topology_spec().names

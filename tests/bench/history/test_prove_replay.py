@@ -11,21 +11,13 @@ from bench.history.parked_jobs import Account
 from bench.prove import Bench
 from bench.sink import Seen
 from consumer.core.message.parked import rfc3339
+from tests.bench.support.seen import answered
 
 AT = 1_767_225_600.0
 
 
 def _seen(began: float) -> Seen:
-    return Seen(
-        path="dead",
-        id="e",
-        attempt=1,
-        status=503,
-        began=began,
-        ended=began + 0.01,
-        digest="",
-        verified=False,
-    )
+    return answered(began, path="dead", status=503)
 
 
 def _entry(replays: int, **more: Any) -> dict[str, Any]:

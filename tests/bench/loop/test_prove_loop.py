@@ -17,6 +17,7 @@ from bench.loop.steady import overlap_s
 from bench.loop.stuck_queue import OTHER_S, delays_s
 from bench.prove_loop import PROOFS
 from bench.sink import Seen
+from tests.bench.support.seen import answered
 from tests.support.cluster.node import FREE
 
 TABLE = {
@@ -31,16 +32,7 @@ TABLE = {
 
 def seen(began: float, status: int = 200, path: str = "flaky") -> Seen:
     """Return one request that was answered after 10 ms."""
-    return Seen(
-        path=path,
-        id="e",
-        attempt=1,
-        status=status,
-        began=began,
-        ended=began + 0.01,
-        digest="",
-        verified=False,
-    )
+    return answered(began, path=path, status=status)
 
 
 def test_the_proofs_have_the_promised_names_goals_and_counts() -> None:

@@ -13,19 +13,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.support.processes.ip_command import ip
+
 _MARK = "lvc"  #: begins the name of every namespace and cable
 _NAMESPACES = Path("/run/netns")
-
-
-def ip(*arguments: str) -> None:
-    """Run ``ip``.
-
-    Raises:
-        RuntimeError: it failed; the text names the command and the reason.
-    """
-    done = subprocess.run(["ip", *arguments], capture_output=True, text=True, check=False)
-    if done.returncode != 0:
-        raise RuntimeError(f"ip {' '.join(arguments)}: {done.stderr.strip()}; a cluster needs root")
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,11 +8,11 @@ import pytest
 
 from consumer.core.store.tokens import Scope
 from consumer.core.tools.daemon_status import MetricsPage, status
-from consumer.web.pages.troubles import troubles
+from consumer.web.pages.troubles import Unreached, troubles
 from consumer.web.pages.views.overview import ParkedCounts
 from consumer.web.pages.views.parts import Tone
 from consumer.web.pages_routes.overview import facts
-from consumer.web.services.daemon import DaemonHealth, PartHealth, Unreached, WorkerHealth
+from consumer.web.services.daemon import DaemonHealth, PartHealth, WorkerHealth
 from tests.support.visitor import Visitor
 from tests.support.web import Api
 
@@ -74,7 +74,7 @@ def test_each_fault_of_a_part_has_a_sentence() -> None:
 )
 def test_a_worker_that_cannot_be_asked(*, consuming: int | None, ever: bool, headline: str) -> None:
     """The broker's consumers decide between an alarm and a note; each has a remedy."""
-    gone = Unreached(why="It is away.", remedy="Start it.", consuming=consuming, ever=ever)
+    gone = Unreached(why="It is away.", remedy="Start it.", consuming=consuming, has_ever_run=ever)
     health = DaemonHealth(store=UP, broker=UP, worker=None, worker_detail="", unreached=gone, parked_gap=None)
 
     (trouble,) = troubles(facts(0.0, [], ParkedCounts(), health))

@@ -38,7 +38,6 @@ METHODS_KEPT = 1024  #: encoded ``basic.publish`` frames in the cache: rungs x d
 WRITE_BYTES = 512 * 1024  #: size of one write; the socket takes it before the next frames are encoded
 FRAME_OVERHEAD = 8  #: bytes of a frame beside its payload
 LONGEST_ID = "0" * 40  #: stands for a message id of ours when only the size counts
-DEFAULT_FRAME_MAX = 131_072  #: bytes of a frame where the broker names no limit
 GATHER_S = 0.005  #: longest time that a publish waits for others to be written with it
 
 
@@ -53,17 +52,11 @@ class Confirms:
         self.channel = channel
         self._loop = asyncio.get_running_loop()
         drop_bodies(channel)
-        #: Loop time of each unconfirmed publish, and its confirm, by tag; oldest first.
-        self._unconfirmed: dict[int, tuple[float, asyncio.Future[ConfirmationFrameType]]] = {}
+        self._unconfirmed: dict[int, asyncio.Future[ConfirmationFrameType]] = {}  #: by delivery tag
         self._unwritten: deque[Iterator[bytes]] = deque()  #: frames to write, in the order of their tags
         self._planned = False
         self._closing = channel.closing
         self._closing.add_done_callback(lambda _: self._abandon())
-
-    def oldest_s(self) -> float:
-        """Return the age of the oldest unconfirmed publish in seconds; 0 without one."""
-        oldest = next(iter(self._unconfirmed.values()), None)
-        return 0.0 if oldest is None else self._loop.time() - oldest[0]
 
     def abandon(self, confirm: asyncio.Future[ConfirmationFrameType], on_late: Callable[[], None]) -> None:
         """End one publish without its confirm, on a channel that goes on.
@@ -72,7 +65,7 @@ class Confirms:
             confirm: Of the publish, which then raises ``ChannelInvalidStateError``.
             on_late: Called if the confirm comes after all.
         """
-        tag = next((tag for tag, (_, each) in self._unconfirmed.items() if each is confirm), None)
+        tag = next((tag for tag, each in self._unconfirmed.items() if each is confirm), None)
         if tag is None or confirm.done():
             return
         late: asyncio.Future[ConfirmationFrameType] = self._loop.create_future()
@@ -114,7 +107,7 @@ class Confirms:
         tag, began = channel.delivery_tag, self._loop.time()
         confirm = channel.confirmations[tag] = self._loop.create_future()
         returned_as[message_id] = tag
-        self._unconfirmed[tag] = (began, confirm)
+        self._unconfirmed[tag] = confirm
         if account is not None:
             account[confirm] = began
         self._unwritten.append(frames)
@@ -138,7 +131,7 @@ class Confirms:
         both unconfirmed, the return of one would count for the other.
         """
         while (tag := self.channel.message_id_delivery_tag.get(message_id)) is not None:
-            await asyncio.wait({self._unconfirmed[tag][1]})
+            await asyncio.wait({self._unconfirmed[tag]})
 
     def _write(self) -> None:
         """Pass a batch of frames to the connection; the next one follows when the socket has taken it.
@@ -215,8 +208,7 @@ def _frames(channel: Channel, publication: Publication, message_id: str) -> Iter
 
 def frame_max_of(channel: Channel) -> int:
     """Return the largest size of a frame in bytes that the connection of *channel* negotiated."""
-    tuned = channel.max_content_size + FRAME_OVERHEAD
-    return tuned if tuned > 0 else DEFAULT_FRAME_MAX
+    return channel.max_content_size + FRAME_OVERHEAD
 
 
 def demand_fit(channel: Channel, publication: Publication) -> None:

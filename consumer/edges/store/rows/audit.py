@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 import orjson
-from sqlalchemy import ColumnElement, Connection, Row, delete, insert, inspect, select, update
+from sqlalchemy import ColumnElement, Row, delete, insert, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from consumer.core.store.audit import AuditFilter, AuditLine, Change
@@ -75,8 +75,8 @@ class Audit:
             StoreUnavailable: the store cannot be read.
         """
         query = select(AUDIT).where(*_conditions(wanted)).order_by(AUDIT.c.id.desc()).limit(limit)
-        async with self._database.reading() as connection:
-            if connection is None or not await connection.run_sync(_has_audit):
+        async with self._database.reading(AUDIT) as connection:
+            if connection is None:
                 return ()
             return [_line(row) for row in (await connection.execute(query)).all()]
 
@@ -170,7 +170,3 @@ def _line(row: Row[Any]) -> AuditLine:
     change = Change(action=row.action, target=row.target, tenant=row.tenant)
     change = replace(change, before=orjson.loads(row.before), after=orjson.loads(row.after))
     return AuditLine(id=row.id, at=row.at, who=row.who, change=change)
-
-
-def _has_audit(connection: Connection) -> bool:
-    return inspect(connection).has_table(AUDIT.name)

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
-from sqlalchemy import Connection, delete, insert, inspect, select
+from sqlalchemy import delete, insert, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from consumer.edges.store.batches import delete_ids
+from consumer.edges.store.database import has_table
 from consumer.edges.store.tables import HOLDS
 
 
 async def read_holds(connection: AsyncConnection | None) -> Mapping[str, float]:
     """Return all rows, by endpoint, in Unix seconds; none if an older release made the store."""
-    if connection is None or not await connection.run_sync(_is_kept):
+    if connection is None or not await has_table(connection, HOLDS):
         return {}
     return await _read(connection)
 
@@ -21,10 +22,6 @@ async def read_holds(connection: AsyncConnection | None) -> Mapping[str, float]:
 async def _read(connection: AsyncConnection) -> Mapping[str, float]:
     rows = (await connection.execute(select(HOLDS))).all()
     return {row.endpoint: row.until for row in rows}
-
-
-def _is_kept(connection: Connection) -> bool:
-    return inspect(connection).has_table(HOLDS.name)
 
 
 async def write_holds(

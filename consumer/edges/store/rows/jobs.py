@@ -7,8 +7,7 @@ continues after a kill -9 counts no entry twice: the same entry has the same row
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -62,31 +61,24 @@ class Jobs:
         self._now = now
         self._unreadable: dict[str, str] = {}
 
-    @asynccontextmanager
-    async def _reading(self) -> AsyncIterator[AsyncConnection | None]:
-        """Give a connection; None for a store without the tables, as an older release made it."""
-        async with self._database.reading() as connection:
-            is_there = connection is not None and await connection.run_sync(_has_jobs)
-            yield connection if is_there else None
-
     async def all(self) -> Sequence[JobRow]:
         """Return every job, newest first.
 
         Raises:
             StoreUnavailable: the store cannot be read.
         """
-        async with self._reading() as connection:
+        async with self._database.reading(JOBS) as connection:
             return () if connection is None else await _rows(connection)
 
     async def get(self, job: str) -> JobRow | None:
         """Return one job; None if there is none with this id."""
-        async with self._reading() as connection:
+        async with self._database.reading(JOBS) as connection:
             found = () if connection is None else await _rows(connection, job)
         return found[0] if found else None
 
     async def last_made(self) -> Mapping[Origin, LastMade]:
         """Return when the last job of each origin was made, and whether one is pending."""
-        async with self._reading() as connection:
+        async with self._database.reading(JOBS) as connection:
             if connection is None:
                 return {}
             query = await _select_jobs(connection)
@@ -163,7 +155,7 @@ class Jobs:
             or_(JOBS.c.held_until <= now, JOBS.c.held_until > now + LEASE_S, JOBS.c.holder == worker),
         )
         oldest = select(JOBS).where(free).order_by(JOBS.c.created, JOBS.c.id)
-        async with self._reading() as connection:
+        async with self._database.reading(JOBS) as connection:
             rows = () if connection is None else (await connection.execute(oldest)).all()
         read = {row.id: _read(row) for row in rows}
         self._unreadable = {key: each for key, each in read.items() if isinstance(each, str)}
@@ -191,7 +183,7 @@ class Jobs:
         """
         now = self._now()
         ours = and_(JOBS.c.id == job, JOBS.c.holder == worker, JOBS.c.state == JobState.RUNNING.value)
-        async with self._reading() as connection:
+        async with self._database.reading(JOBS) as connection:
             until = (
                 None if connection is None else await connection.scalar(select(JOBS.c.held_until).where(ours))
             )
@@ -284,7 +276,7 @@ class Jobs:
     async def explain(self, job: str, detail: str) -> None:
         """Note what a job waits for; the same text is written once."""
         text = short(detail)
-        async with self._reading() as connection:
+        async with self._database.reading(JOBS) as connection:
             query = select(JOBS.c.detail).where(JOBS.c.id == job)
             before = text if connection is None else await connection.scalar(query)
         if before == text:
@@ -309,10 +301,6 @@ async def _rows(connection: AsyncConnection, job: str | None = None) -> Sequence
 def _is_fresh(held_until: float, now: float) -> bool:
     """Return whether less than half of a lease has passed, so that it need not be written again."""
     return now + LEASE_S / 2 < held_until <= now + LEASE_S
-
-
-def _has_jobs(connection: Connection) -> bool:
-    return inspect(connection).has_table(JOBS.name)
 
 
 async def _select_jobs(connection: AsyncConnection) -> Select[Any]:

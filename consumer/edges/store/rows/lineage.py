@@ -9,12 +9,13 @@ from __future__ import annotations
 import secrets
 from collections.abc import Sequence
 
-from sqlalchemy import Connection, delete, func, insert, inspect, select, update
+from sqlalchemy import delete, func, insert, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from consumer.core.store.lineage import Generation, Lineage
 from consumer.core.store.tombstone import Tombstone
 from consumer.edges.store.batches import delete_ids
+from consumer.edges.store.database import has_table
 from consumer.edges.store.rows.audit import system_user
 from consumer.edges.store.tables import GENERATIONS, REVISION, SUBSCRIPTIONS, TOMBSTONES
 
@@ -40,7 +41,7 @@ async def read_lineage(connection: AsyncConnection | None) -> Lineage:
         return Lineage(generation=generation)
     count = await connection.scalar(select(func.count()).select_from(SUBSCRIPTIONS)) or 0
     marks = {generation.number: generation.mark}
-    if await connection.run_sync(_is_kept):  # an older release has no such table
+    if await has_table(connection, GENERATIONS):  # an older release has no such table
         marks |= dict((await connection.execute(select(GENERATIONS))).tuples().all())
     return Lineage(generation=generation, marks=marks, subscriptions=count)
 
@@ -67,15 +68,11 @@ async def write_tombstones(
 
 async def read_tombstone(connection: AsyncConnection | None, subscription_id: str) -> Tombstone | None:
     """Return the tombstone of a subscription; None if it was not deleted."""
-    if connection is None or not await connection.run_sync(_is_kept):
+    if connection is None or not await has_table(connection, GENERATIONS):
         return None
     query = select(*TOMBSTONES.c).where(TOMBSTONES.c.id == subscription_id)
     row = (await connection.execute(query)).one_or_none()
     return None if row is None else Tombstone(*row)
-
-
-def _is_kept(connection: Connection) -> bool:
-    return inspect(connection).has_table(GENERATIONS.name)
 
 
 def deleted_by(command: str | None) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Final
 
-from sqlalchemy import Connection, delete, func, insert, inspect, select, update
+from sqlalchemy import delete, func, insert, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from consumer.edges.store.database import Database
@@ -52,13 +52,13 @@ class SessionRows:
             await connection.execute(insert(SESSIONS), [asdict(session)])
 
     async def get(self, of: str) -> StoredSession | None:
-        """Return the session of a cookie with this hash; None if there is none.
+        """Return the session of a cookie with this hash; None without such a session.
 
         Raises:
             StoreUnavailable: the store cannot be read.
         """
-        async with self._database.reading() as connection:
-            if connection is None or not await connection.run_sync(_has_sessions):
+        async with self._database.reading(SESSIONS) as connection:
+            if connection is None:
                 return None
             row = (await connection.execute(select(SESSIONS).where(SESSIONS.c.hash == of))).one_or_none()
         return None if row is None else StoredSession(**row._mapping)
@@ -95,7 +95,3 @@ async def _end_oldest(connection: AsyncConnection, kept: int, *, token: str | No
     if count > kept:
         oldest = select(columns.hash).where(*chosen).order_by(columns.seen, columns.hash)
         await connection.execute(delete(SESSIONS).where(columns.hash.in_(oldest.limit(count - kept))))
-
-
-def _has_sessions(connection: Connection) -> bool:
-    return inspect(connection).has_table(SESSIONS.name)

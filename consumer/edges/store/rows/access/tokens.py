@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any, Final
 
-from sqlalchemy import Connection, Row, bindparam, insert, inspect, or_, select, update
+from sqlalchemy import Row, bindparam, insert, or_, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from consumer.core.store.audit import Change
@@ -45,8 +45,8 @@ class Tokens:
             StoreUnavailable: the store cannot be read.
         """
         query = select(*_SHOWN).order_by(TOKENS.c.created.desc(), TOKENS.c.id)
-        async with self._database.reading() as connection:
-            if connection is None or not await connection.run_sync(_has_tokens):
+        async with self._database.reading(TOKENS) as connection:
+            if connection is None:
                 return ()
             return [_token(row) for row in (await connection.execute(query)).all()]
 
@@ -56,8 +56,8 @@ class Tokens:
         Raises:
             StoreUnavailable: the store cannot be read.
         """
-        async with self._database.reading() as connection:
-            if connection is None or not await connection.run_sync(_has_tokens):
+        async with self._database.reading(TOKENS) as connection:
+            if connection is None:
                 return None
             return await _stored(connection, token)
 
@@ -91,9 +91,9 @@ class Tokens:
         return token, text
 
     async def revoke(self, token: str, who: str) -> tuple[Token | None, bool]:
-        """End a token with its sessions, for good; return it, and whether it was not revoked before.
+        """End a token with its sessions, for good; return it, and whether it was valid until now.
 
-        None: there is no such token.
+        Without a token of this id, the first value is None.
 
         Raises:
             StoreUnavailable: the store cannot be written.
@@ -147,7 +147,3 @@ def _token(row: Row[Any]) -> Token:
         last_used=row.last_used,
         revoked=row.revoked,
     )
-
-
-def _has_tokens(connection: Connection) -> bool:
-    return inspect(connection).has_table(TOKENS.name)
