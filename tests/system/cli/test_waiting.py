@@ -92,3 +92,28 @@ async def test_one_tenant_cannot_fill_the_waits_of_all(
         fresh = await publisher.publish("fine")
         await all_delivered(receiver, fine, [fresh])
         assert "waiting_bytes is reached" not in daemon.health()
+
+
+async def test_fresh_events_stay_in_their_lanes_when_too_much_waits(
+    tmp_path: Path, vhost: str, receiver: Receiver
+) -> None:
+    """The broker's disk is bounded, and nothing is lost; the only tenant may fill it."""
+    down, fine = "/status/503/full", "/ok/full"
+    settings = {**RUNGS, "LEVERET_LIMITS__WAITING_BYTES": str(1024 * 1024)}
+    async with running(tmp_path, vhost, settings) as daemon, EventPublisher(vhost) as publisher:
+        await daemon.apply(
+            to(receiver, down, "full", retry=dict(LONG), breaker={"failures": 0}, events=["order.*"]),
+            to(receiver, fine, "full", events=["fine.*"]),
+        )
+        for _ in range(12):
+            await publisher.publish("full", body=b'"' + b"x" * 100_000 + b'"')
+        await daemon.logged("waiting.full")
+        assert "waiting_bytes is reached" in daemon.health()
+
+        fresh = await publisher.publish("full", "fine.made")
+        await until(lambda: daemon.metric("leveret_queue_messages", queue="lane") == 1, "it stays", 30)
+        assert requests_of(receiver, fine) == []
+
+        await steer(daemon, "waiting", "cancel", "--tenant", "full", "--yes")
+        await daemon.logged("waiting.relieved")
+        await all_delivered(receiver, fine, [fresh])
