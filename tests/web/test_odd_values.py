@@ -79,7 +79,7 @@ async def test_nul_in_a_body_is_named(api: Api) -> None:
                 assert found["field"] == "a[0].b", (method, path, found)
         event = {"type": "order.created", "data": {"text": BAD}}
         assert (await client.post("/v1/tenants/acme/events", json=event)).status_code == 503
-        deep = b"[" * 900 + b'"\\u0000"' + b"]" * 900
+        deep = b"[" * 500 + b'"\\u0000"' + b"]" * 500  # a reader may refuse more while coverage is measured
         answer = await client.post("/v1/tenants/acme/subscriptions", content=deep, headers=JSON)
     assert answer.status_code == 422
 

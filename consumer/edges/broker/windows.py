@@ -310,6 +310,9 @@ class WindowReader:
             self.observe.said("window.resized", source=source, before=before, prefetch=after)
         except CONNECTION_ERRORS:
             return
+        except Exception:  # the library gives a bare one to the calls on a channel that is closed on purpose
+            if not acks.channel.is_closed:
+                raise
 
     def _settled(self) -> None:
         """Start to consume again, if a consumer waits for the settled message."""

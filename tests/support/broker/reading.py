@@ -13,6 +13,7 @@ from pamqp.commands import Basic
 from pamqp.header import ContentHeader
 from prometheus_client import CollectorRegistry
 
+from consumer.edges.broker.acks import FLUSH_S
 from consumer.edges.broker.connection.connect import AmqpOptions, close_quietly, connect
 from consumer.edges.broker.edge import end
 from consumer.edges.broker.windows import Window, WindowReader
@@ -49,6 +50,8 @@ async def reading(url: str, queues: Sequence[str], prefetch: int = 10) -> AsyncI
     finally:
         await end([running])
         await close_quietly(connection)
+        # Timers of a loop fire in order: the flush that the last acks have planned begins before this ends.
+        await asyncio.sleep(2 * FLUSH_S)
 
 
 def observer() -> Observer:
