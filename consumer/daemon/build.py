@@ -113,7 +113,6 @@ class Flow:
         self.endpoints = Endpoints(context)
         self.trust = Trust(observe, outside.broker.store_record)
         self.subscriptions = Subscriptions(store, observe, record, self.trust, self.endpoints.forgive)
-        context.backlog.tenants = self.subscriptions.tenants
         self.index_count = IndexCount(store.records, observe, is_kept=settings.store.parked_index_max > 0)
         self.store_sync = StoreSync(store, self.subscriptions, self.endpoints, record, observe)
         self.agreement = Agreement(context, self.subscriptions, self.endpoints, outside.instance)

@@ -194,8 +194,8 @@ class Returns:
 
     def _judge(self) -> None:
         """Compare, avoid, and report each change."""
-        overdue, avoided = self._watch.overdue(), self._context.avoided
-        avoided.rungs_s, avoided.due_queues = overdue.avoided, frozenset(overdue.queues)
+        overdue = self._watch.overdue()
+        self._context.avoided.set(overdue.avoided, frozenset(overdue.queues))
         by_queue = self._named(overdue)
         if by_queue != self._overdue:
             self._context.observe.returns.overdue(by_queue, self._overdue)

@@ -250,6 +250,10 @@ async def test_a_due_queue_that_is_not_consumed_is_avoided() -> None:
     assert avoided.due_queue(5, NAMES, 4) == NAMES.due_queue(2)
     assert avoided.due_queue(1, NAMES, 2) == NAMES.due_queue(0)
     assert Avoided(due_queues=frozenset({DUE})).due_queue(7, NAMES, 1) == DUE
+    both = avoided | Avoided(frozenset({2.0}), frozenset({NAMES.due_queue(2)}))
+    assert both.due_queue(5, NAMES, 4) == NAMES.due_queue(3)
+    assert both.rungs_s == {2.0}
+    assert avoided | Avoided() == avoided
 
 
 async def test_an_unmarked_delivery_costs_one_look(worker: Worker) -> None:

@@ -206,8 +206,7 @@ class Activity:
         total = Tally()
         for hour in range(int(now // HOUR_S) - HOURS + 1, int(now // HOUR_S) + 1):
             for attempts, delivered in _of(self._hours.get(hour, {}), targets):
-                total.attempts += attempts
-                total.delivered += delivered
+                total.merge(Tally(attempts, delivered))
         return total
 
     def waiting(self, target: str) -> int:

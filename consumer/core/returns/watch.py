@@ -65,6 +65,18 @@ class Check:
     sent_s: float | None = None
     is_overtaken: bool = False
 
+    def confirmed(self, now_s: float) -> None:
+        """Note that the broker has it."""
+        self.sent_s = now_s
+
+    def overtaken(self) -> None:
+        """Note that a later check of its path came back."""
+        self.is_overtaken = True
+
+    def add(self, messages: int) -> None:
+        """Let it prove the return of more messages."""
+        self.messages += messages
+
 
 @dataclass(slots=True, eq=False)
 class _Road:
@@ -85,6 +97,27 @@ class _Road:
     proved_s: float = -inf
     proved_at_s: float = -inf
     doubted_s: float | None = None
+
+    def owe(self, messages: int) -> None:
+        """Let the next check prove the return of more messages."""
+        self.since += messages
+
+    def hurry(self) -> None:
+        """Allow the next check at once."""
+        self.last_s = -inf
+
+    def sent(self, check: Check) -> None:
+        """Add the newest check."""
+        self.since, self.last_s = 0, check.begun_s
+        self.doubted_s = check.begun_s if self.doubted_s is None else self.doubted_s
+        self.away.append(check)
+
+    def proved(self, check: Check, now_s: float) -> None:
+        """Note that a check came back."""
+        sent_s = check.begun_s if check.sent_s is None else check.sent_s
+        for earlier in takewhile(lambda each: each is not check, self.away):
+            earlier.overtaken()
+        self.proved_s, self.proved_at_s, self.doubted_s = max(self.proved_s, sent_s), now_s, None
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,8 +154,8 @@ class ReturnWatch:
         for road in self._roads.values():
             for check in [c for c in road.away if 0 <= self._late_s(c) <= OVERDUE_S]:
                 self._forget(check)
-                road.since += check.messages
-                road.last_s = -inf
+                road.owe(check.messages)
+                road.hurry()
 
     def advance(self, by_s: float) -> None:
         """Let time pass in which this worker could see messages return."""
@@ -135,7 +168,7 @@ class ReturnWatch:
         if not self._is_on:
             return None
         road = self._road(path)
-        road.since += 1
+        road.owe(1)
         return self._marked(path, road.since - 1) if self._is_time(path, road) else None
 
     def mark(self, path: Path) -> int:
@@ -148,24 +181,22 @@ class ReturnWatch:
         if len(road.away) >= OPEN_MAX:
             merged = road.away[1]
             self._forget(merged)
-            road.away[0].messages += merged.messages
-        road.since, road.last_s = 0, self._now_s
-        road.doubted_s = self._now_s if road.doubted_s is None else road.doubted_s
-        road.away.append(check)
+            road.away[0].add(merged.messages)
+        road.sent(check)
         self._checks[number] = check
         return number
 
     def confirmed(self, number: int) -> None:
         """Note that the broker has a check."""
         if number in self._checks:
-            self._checks[number].sent_s = self._now_s
+            self._checks[number].confirmed(self._now_s)
 
     def failed(self, number: int) -> None:
         """Note that a check was not confirmed: nobody knows whether it comes back."""
         check = self._checks.get(number)
         if check is not None:
             self._forget(check)
-            self._roads[check.path].since += check.restored
+            self._roads[check.path].owe(check.restored)
 
     # returns
 
@@ -174,12 +205,8 @@ class ReturnWatch:
         check = self._checks.get(number)
         if check is None:
             return
-        road = self._roads[check.path]
-        sent_s = check.begun_s if check.sent_s is None else check.sent_s
-        for earlier in takewhile(lambda each: each is not check, road.away):
-            earlier.is_overtaken = True
+        self._roads[check.path].proved(check, self._now_s)
         self._forget(check)
-        road.proved_s, road.proved_at_s, road.doubted_s = max(road.proved_s, sent_s), self._now_s, None
 
     # decisions
 

@@ -3,9 +3,9 @@
 Data flow: publication -> :class:`Destination` of its queue -> the common channel, or a channel of its own ->
 confirm. Every half second :meth:`Destinations.look` reports the queues that are stuck.
 
-At most :data:`MOST` publishes to one queue are unconfirmed at a time. RabbitMQ stops reading a channel, and
-soon its whole connection, once 32 messages of it wait for one quorum queue. With fewer, the common channel
-goes on for all other queues while one of them has no leader.
+At most :data:`MOST` publishes to one queue are unconfirmed on one channel; further ones take a spare channel.
+RabbitMQ stops reading a channel, and soon its whole connection, once 32 messages of it wait for one quorum
+queue. With fewer, each channel goes on for all other queues while one of them has no leader.
 
 A queue is *stuck* while its oldest publish has waited for :data:`STUCK_S`. A queue is in *doubt* after a
 publish was given up without a confirm, or after :data:`NACKS` refusals in a row: then a channel of its own
@@ -35,6 +35,7 @@ from consumer.edges.broker.wire.confirmed import Confirms, Unconfirmed
 from consumer.ports import Publication
 
 MOST = 30  #: unconfirmed publishes to one queue on one channel
+CHANNELS = 4  #: common channels: the first one, and spare ones for busy queues
 STUCK_S = 2.0  #: age of a publish without a confirm from which new ones go elsewhere, if they can
 TRIAL_S = 10.0  #: pause before a queue in doubt is tried again
 TURN_S = 5.0  #: longest wait of a publish for its turn
@@ -57,11 +58,11 @@ class Destination:
     stuck: bool = False
     own: Confirms | None = None  #: its own channel, once it was in doubt
     is_apart: bool = False  #: its publishes take a channel of their own
-    taken: int = 0  #: publishes that have their turn
+    taken: list[int] = field(default_factory=lambda: [0] * CHANNELS)  #: turns, by common channel
     _doubted: bool = False
     _trial_at: float = 0.0  #: loop time of the next trial, in doubt
     _nacks: int = 0
-    _waiters: deque[asyncio.Future[None]] = field(default_factory=deque)
+    _waiters: deque[asyncio.Future[int]] = field(default_factory=deque)
     _opening: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     def oldest_s(self, now: float) -> float:
@@ -70,43 +71,46 @@ class Destination:
 
     def is_idle(self) -> bool:
         """Return whether nothing is known of it that would be missed."""
-        return not (self.taken or self._waiters or self._doubted or self.is_apart or self._nacks)
+        return not (any(self.taken) or self._waiters or self._doubted or self.is_apart or self._nacks)
 
-    async def enter(self, now: float) -> None:
-        """Take a turn; :meth:`leave` must follow.
+    async def enter(self, now: float) -> int:
+        """Take a turn, and return the number of its common channel; :meth:`leave` must follow.
 
         Raises:
             BrokerUnavailable: the queue had no room within :data:`TURN_S`.
         """
-        if not self._waiters and self._has_room(now):
-            self.taken += 1
-            return
-        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        number = None if self._waiters else self._turn(now)
+        if number is not None:
+            return number
+        turn: asyncio.Future[int] = asyncio.get_running_loop().create_future()
         self._waiters.append(turn)
         try:
             async with asyncio.timeout(TURN_S):
-                await turn
+                return await turn
         except BaseException as error:
             if turn.done() and not turn.cancelled() and turn.exception() is None:
-                self.leave(now)
+                self.leave(turn.result(), now)
             with suppress(ValueError):
                 self._waiters.remove(turn)
             if isinstance(error, TimeoutError):
                 raise self._unavailable() from None
             raise
 
-    def leave(self, now: float) -> None:
-        """Give a turn back."""
-        self.taken -= 1
+    def leave(self, number: int, now: float) -> None:
+        """Give a turn back; *number* is that of its common channel."""
+        self.taken[number] -= 1
         self.wake(now)
 
     def wake(self, now: float) -> None:
         """Give free turns to those that wait."""
-        while self._waiters and self._has_room(now):
-            turn = self._waiters.popleft()
-            if not turn.done():
-                self.taken += 1
-                turn.set_result(None)
+        while self._waiters:
+            if self._waiters[0].done():
+                self._waiters.popleft()
+                continue
+            number = self._turn(now)
+            if number is None:
+                return
+            self._waiters.popleft().set_result(number)
 
     def send_on(self) -> None:
         """Let those that wait look for another queue."""
@@ -140,6 +144,13 @@ class Destination:
         waits = self._doubted and now < self._trial_at
         return waits or self.oldest_s(now) > STUCK_S
 
+    def judge(self, now: float) -> None:
+        """Note whether it is stuck; if it has become so, those that wait look for another queue."""
+        was_stuck, self.stuck = self.stuck, self.is_stuck(now)
+        if self.stuck and not was_stuck:
+            self.send_on()
+        self.wake(now)
+
     async def channel(self, connection: AbstractConnection) -> Confirms:
         """Return its own channel, and open one if it has none."""
         async with self._opening:
@@ -152,8 +163,15 @@ class Destination:
         self.own, self.is_apart, self._doubted, self._nacks = None, False, False, 0
         self.wake(now)
 
-    def _has_room(self, now: float) -> bool:
-        return self.taken == 0 and now >= self._trial_at if self._doubted else self.taken < MOST
+    def _turn(self, now: float) -> int | None:
+        """Take a free turn, and return the number of its common channel; in doubt there is only one turn."""
+        if self._doubted:
+            number = None if any(self.taken) or now < self._trial_at else 0
+        else:
+            number = next((number for number, taken in enumerate(self.taken) if taken < MOST), None)
+        if number is not None:
+            self.taken[number] += 1
+        return number
 
     def _unavailable(self) -> BrokerUnavailable:
         return BrokerUnavailable(f"{self.name} confirms no publish now")
@@ -175,6 +193,8 @@ class Destinations:
         self.confirmed_at = 0.0
         self._on_lost = on_lost
         self._all: dict[str, Destination] = {}
+        self._spare: dict[int, Confirms] = {}  #: common channels but the first, by number
+        self._opening = asyncio.Lock()
 
     @cached_property
     def _loop(self) -> asyncio.AbstractEventLoop:
@@ -196,7 +216,7 @@ class Destinations:
             key: Of the destination.
             publication: The message.
             message_id: Its id.
-            common: The connection, and its common channel.
+            common: The connection, and its first common channel.
 
         Raises:
             BrokerUnavailable: the queue confirms nothing now, and nothing was written.
@@ -204,10 +224,12 @@ class Destinations:
         """
         connection, confirms = common
         to = self.of(key)
-        await to.enter(self._loop.time())
+        number = await to.enter(self._loop.time())
         try:
             if to.is_apart:
                 confirms = await to.channel(connection)
+            elif number:
+                confirms = await self._spare_channel(number, connection)
             waited_s = await confirms.publish(publication, message_id, to.unconfirmed)
             self.confirmed_at = self._loop.time()
             to.answered(self.confirmed_at)
@@ -218,8 +240,16 @@ class Destinations:
             await _close([to.refused(self._loop.time())])
             raise
         finally:
-            to.leave(self._loop.time())
+            to.leave(number, self._loop.time())
         return waited_s
+
+    async def _spare_channel(self, number: int, connection: AbstractConnection) -> Confirms:
+        """Return a spare common channel, and open one if there is none."""
+        async with self._opening:
+            spare = self._spare.get(number)
+            if spare is None or spare.channel.is_closed:
+                spare = self._spare[number] = Confirms(await open_channel(connection, confirms=True))
+            return spare
 
     def oldest_s(self) -> float:
         """Return the age of the oldest publish without a confirm in seconds; 0 without one."""
@@ -230,17 +260,14 @@ class Destinations:
         """Give up old publishes, and return the names of the stuck queues.
 
         Args:
-            common: The common channel, which stays open.
+            common: The first common channel, which stays open.
             lost_s: Age at which a publish is given up; it is then made again, if it is still wanted.
         """
         now, gone = self._loop.time(), list[Channel | None]()
         for key, to in list(self._all.items()):
             if to.oldest_s(now) > lost_s:
                 gone.append(self._give_up(to, common, now, lost_s))
-            was_stuck, to.stuck = to.stuck, to.is_stuck(now)
-            if to.stuck and not was_stuck:
-                to.send_on()
-            to.wake(now)
+            to.judge(now)
             if len(self._all) > KEPT and to.is_idle():
                 del self._all[key]
         await _close(gone)
@@ -249,15 +276,16 @@ class Destinations:
     def disconnected(self) -> None:
         """Note that the connection is gone, and every channel with it."""
         now = self._loop.time()
+        self._spare.clear()
         for to in self._all.values():
             to.disconnected(now)
 
     def _give_up(self, to: Destination, common: Confirms | None, now: float, lost_s: float) -> Channel | None:
         """End the old publishes to a queue; return its own channel, which is to be closed, if it has one."""
         self._on_lost(to.name, to.oldest_s(now))
-        if common is not None:
+        for confirms in (*(() if common is None else (common,)), *self._spare.values()):
             for confirm in [each for each, began in to.unconfirmed.items() if now - began > lost_s]:
-                common.abandon(confirm, lambda: to.answered(self._loop.time()))
+                confirms.abandon(confirm, lambda: to.answered(self._loop.time()))
         return to.doubt(now)
 
 

@@ -10,7 +10,7 @@ are its own: a step that raises changes nothing, and the others of its group go 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -66,6 +66,15 @@ class _Table:
         """Return the present row of a subscription that exists."""
         known = self.fresh.get(subscription_id)
         return SubscriptionRow.of(self.rows[subscription_id]) if known is None else known
+
+    def use(self, ring: KeyRing) -> None:
+        """Seal further rows with *ring*."""
+        self.ring = ring
+
+    def note(self, merged: Merge, fresh: Sequence[Mapping[str, Any]]) -> None:
+        """Take the outcome of a step whose *fresh* rows are written."""
+        self.fresh |= {str(row["id"]): SubscriptionRow.of_values(row) for row in fresh}
+        self.entries = sorted(merged.entries, key=lambda entry: (entry.tenant, entry.label))
 
 
 @dataclass(slots=True)
@@ -182,7 +191,7 @@ class Changes:
     async def _save(self, connection: AsyncConnection, table: _Table, merged: Merge) -> None:
         """Write one change. Changed rows are deleted and inserted, as two may have swapped URLs."""
         if not table.ring.keys and not table.entries:
-            table.ring = await asyncio.to_thread(self._keys.make)
+            table.use(await asyncio.to_thread(self._keys.make))
         before = {entry.id: table.row(entry.id) for entry in (*merged.removed, *merged.changed)}
         fresh = [
             to_row(entry, before.get(entry.id), table.ring) for entry in (*merged.added, *merged.changed)
@@ -192,8 +201,7 @@ class Changes:
             await connection.execute(insert(SUBSCRIPTIONS), fresh)
         for state in (ENDPOINT_STATES, HEALTH, HOLDS):
             await delete_ids(connection, state, "endpoint", _outdated(before, merged))
-        table.fresh |= {str(row["id"]): SubscriptionRow.of_values(row) for row in fresh}
-        table.entries = sorted(merged.entries, key=lambda entry: (entry.tenant, entry.label))
+        table.note(merged, fresh)
 
     def _tombstones(self, merged: Merge, by: str | None) -> Sequence[Tombstone]:
         """Return a tombstone for each removed subscription."""

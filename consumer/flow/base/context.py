@@ -53,13 +53,22 @@ class BacklogLimit:
     shares: WaitingShares = field(default_factory=WaitingShares)
     limit_bytes: float = inf
     waiting_bytes: float = 0.0  #: of all workers, by the last look at the queues
-    tenants: Callable[[], int] = lambda: 1  #: tenants with subscriptions; one alone harms nobody
 
-    def refuses(self, tenant: str, now: float) -> bool:
-        """Return whether *tenant* has more waiting than is free; *now* is monotonic seconds."""
+    def measured(self, waiting_bytes: float) -> None:
+        """Take the estimate of a look at the queues."""
+        self.waiting_bytes = waiting_bytes
+
+    def refuses(self, tenant: str, tenants: int, now: float) -> bool:
+        """Return whether *tenant* has more waiting than is free.
+
+        Args:
+            tenant: Its name.
+            tenants: Number of tenants with subscriptions; one alone harms nobody.
+            now: Monotonic seconds.
+        """
         self.shares.advance(now)
         waiting = max(self.waiting_bytes, self.shares.total_bytes)
-        if 2 * waiting <= self.limit_bytes or self.tenants() <= 1:
+        if 2 * waiting <= self.limit_bytes or tenants <= 1:
             return False
         return has_too_much(self.shares.ratio(tenant), waiting, self.limit_bytes)
 
@@ -73,8 +82,18 @@ class Avoided:
 
     def set_queues(self, queues: Collection[str], names: Names, ladder: Ladder) -> None:
         """Avoid the rungs and due queues among *queues*, and no others."""
-        self.rungs_s = frozenset(rung_s for rung_s in ladder.rungs_s if names.rung(rung_s) in queues)
-        self.due_queues = frozenset(queue for queue in queues if queue.startswith(f"{names.due}."))
+        rungs_s = frozenset(rung_s for rung_s in ladder.rungs_s if names.rung(rung_s) in queues)
+        self.set(rungs_s, frozenset(queue for queue in queues if queue.startswith(f"{names.due}.")))
+
+    def set(self, rungs_s: frozenset[float], due_queues: frozenset[str]) -> None:
+        """Avoid these rungs and due queues, and no others."""
+        self.rungs_s, self.due_queues = rungs_s, due_queues
+
+    def __or__(self, other: Avoided) -> Avoided:
+        """Return the queues of both."""
+        if not (other.rungs_s or other.due_queues):
+            return self
+        return Avoided(self.rungs_s | other.rungs_s, self.due_queues | other.due_queues)
 
     def due_queue(self, number: int, names: Names, count: int) -> str:
         """Return one of *count* due queues for any whole *number*, if possible one that is consumed."""

@@ -176,8 +176,7 @@ class Outbox:
 
     def _avoided_s(self) -> frozenset[float]:
         """Return the rungs that do not give back, or do not confirm, now; TTLs in seconds."""
-        avoided_s, stuck_s = self._context.avoided.rungs_s, self._context.stuck.rungs_s
-        return avoided_s | stuck_s if stuck_s else avoided_s
+        return (self._context.avoided | self._context.stuck).rungs_s
 
     def _on_rung(self, message: DeliveryMessage, rung_s: float) -> Publication:
         key = self._names.wait_key(rung_s, self._due_queue(message))
@@ -266,7 +265,7 @@ class Outbox:
 
     def _due_queue(self, message: DeliveryMessage) -> str:
         context, number = self._context, hash(message.event.id)
-        avoided = context.stuck if context.stuck.due_queues else context.avoided
+        avoided = context.avoided | context.stuck
         return avoided.due_queue(number, self._names, context.due_queues)
 
     def _note(self, reason: ParkReason, detail: str) -> ParkNote:

@@ -201,7 +201,8 @@ class FanOut:
         """Return whether a new delivery may not wait, as its tenant has too much waiting already."""
         if job.source not in FRESH:
             return False
-        return self._context.backlog.refuses(message.event.tenant, self._context.clock.monotonic())
+        backlog, now = self._context.backlog, self._context.clock.monotonic()
+        return backlog.refuses(message.event.tenant, self._subscriptions.tenants(), now)
 
     def _park_backlog(self, job: Job, message: DeliveryMessage) -> Coroutine[Any, Any, None]:
         return self._outbox.park_delivery(message, ParkReason.BACKLOG, BACKLOG_TEXT, give_up=job.lost)

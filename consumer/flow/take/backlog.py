@@ -56,7 +56,7 @@ class Backlog:
             return
         messages = sum(totals.get(label, 0) for label in COUNTED)
         waiting_bytes = messages * self._weight.mean_bytes
-        self._limit.waiting_bytes = waiting_bytes
+        self._limit.measured(waiting_bytes)
         self._observe.waiting_estimated(waiting_bytes)
         ratio = waiting_bytes / self._limit_bytes
         shown = {"messages": messages, "bytes": round(waiting_bytes), "limit_bytes": self._limit_bytes}

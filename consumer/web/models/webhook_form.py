@@ -73,9 +73,7 @@ def form_of(seen: Seen) -> dict[str, object]:
 
 def translated(problem: Problem) -> Problem:
     """Return *problem* with the names of this form in its fields."""
-    renamed = Problem.of_faults(problem.status, [_renamed(fault) for fault in problem.faults])
-    renamed.headers = problem.headers
-    return renamed
+    return Problem.of_faults(problem.status, list(map(_renamed, problem.faults)), problem.headers)
 
 
 def _renamed(fault: Fault) -> Fault:

@@ -66,10 +66,12 @@ class Problem(Exception):
         self.headers = dict(headers or {})
 
     @classmethod
-    def of_faults(cls, status: int, faults: Sequence[Fault]) -> Problem:
+    def of_faults(
+        cls, status: int, faults: Sequence[Fault], headers: Mapping[str, str] | None = None
+    ) -> Problem:
         """Return a problem with several faults; the first one is its detail."""
         first = faults[0]
-        problem = cls(status, first.detail, field=first.field, remedy=first.remedy)
+        problem = cls(status, first.detail, field=first.field, remedy=first.remedy, headers=headers)
         problem.faults = faults
         return problem
 

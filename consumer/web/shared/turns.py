@@ -15,6 +15,14 @@ class _Queue:
     users: int = 0
     turn: asyncio.Lock = field(default_factory=asyncio.Lock)
 
+    def enter(self) -> None:
+        """Count one more request."""
+        self.users += 1
+
+    def leave(self) -> None:
+        """Count one request less."""
+        self.users -= 1
+
 
 class Turns:
     """The keys of the requests in flight; a key is forgotten with its last request."""
@@ -27,11 +35,11 @@ class Turns:
     async def of(self, key: Hashable) -> AsyncIterator[None]:
         """Wait for the earlier requests with *key*."""
         queue = self._queues.setdefault(key, _Queue())
-        queue.users += 1
+        queue.enter()
         try:
             async with queue.turn:
                 yield
         finally:
-            queue.users -= 1
+            queue.leave()
             if not queue.users:
                 del self._queues[key]
