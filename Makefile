@@ -41,9 +41,13 @@ browser-install: ## Install Chromium with apt if it is missing, and fetch axe-co
 	@sh scripts/axe-install.sh
 
 .PHONY: test
-test: lint broker-install postgres-install prometheus-install browser-install ## Run all checks of CI: style, types, layers, tests with coverage
-	$(BIN)/coverage erase
+test: lint broker-install postgres-install prometheus-install browser-install ## Run all checks of CI: style, types, layers, tests
 	$(BIN)/python -m tests.support.parts $(PYTEST)
+
+.PHONY: coverage
+coverage: broker-install postgres-install prometheus-install browser-install ## Run the tests again with their coverage, which takes twice as long
+	$(BIN)/coverage erase
+	$(BIN)/python -m tests.support.parts --cov $(PYTEST)
 
 .PHONY: dashboard
 dashboard: $(READY) ## Write grafana/dashboards/leveret.json anew from grafana/rows_*.py

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.data import ROOT
-from tests.support.parts import FIRST, PARTS, SECOND, Part, run
+from tests.support.parts import NAMED, PARTS, Part, run
 
 BOTH = "def one() -> int:\n    return 1\n\n\ndef two() -> int:\n    return 2\n"
 
@@ -19,7 +19,7 @@ def test_the_last_part_is_what_the_others_leave_out() -> None:
     named = [word for words in others for word in words if not word.startswith("-")]
     left_out = [word.removeprefix("--ignore=") for word in last if word.startswith("--ignore=")]
 
-    assert named == left_out == [*FIRST, *SECOND]
+    assert named == left_out == [path for paths in NAMED for path in paths]
     assert len(named) == len(set(named))
     assert [path for path in named if not (ROOT / path).exists()] == []
     assert "tests" in last
@@ -33,7 +33,7 @@ def test_what_each_part_found_counts(tmp_path: Path, capfd: pytest.CaptureFixtur
         text = f"from both import {name}\n\n\ndef test_{name}():\n    assert {name}() == {answer}\n"
         (tmp_path / f"test_{name}.py").write_text(text)
 
-    code = run([Part(name, (f"test_{name}.py",)) for name in ("one", "two")], tmp_path)
+    code = run([Part(name, (f"test_{name}.py",)) for name in ("one", "two")], tmp_path, covered=True)
 
     said = capfd.readouterr().out
     assert code == 1

@@ -1,11 +1,11 @@
-"""Run the suite as three processes side by side: while one waits for a broker or a daemon, the others go on.
+"""Run the suite as four processes side by side: while one waits for a broker or a daemon, the others go on.
 
 Most tests wait for processes that they start: one part alone leaves two processors idle for three quarters of
 its time.
 
-Data flow: three pytest processes -> their progress, line by line -> one coverage report, then the
-summary of each -> one exit code. ``python -m tests.support.parts ARGUMENTS`` is one plain run of
-the named tests.
+Data flow: four pytest processes -> their progress, line by line -> the summary of each -> one exit code.
+``python -m tests.support.parts ARGUMENTS`` is one plain run of the named tests. ``--cov`` as the first
+argument measures the coverage, which doubles the cost of the pure tests, and ends with its report.
 """
 
 from __future__ import annotations
@@ -25,8 +25,11 @@ from typing import Any, TypeAlias
 from tests.support.data import ROOT
 from tests.support.processes.children import spawn
 
-FIRST = tuple(f"tests/system/{name}" for name in ("api", "cli", "delivery", "hostile", "store", "web"))
-SECOND = ("tests/bench", "tests/demo", "tests/system/broker")
+SYSTEM = (
+    tuple(f"tests/system/{name}" for name in ("api", "cli", "hostile", "store", "web")),
+    tuple(f"tests/system/{name}" for name in ("broker", "delivery")),
+)
+PROOFS = ("tests/bench", "tests/demo", "tests/deploy", "tests/grafana")
 PYTEST = (sys.executable, "-m", "pytest")
 COVERAGE = (sys.executable, "-m", "coverage")
 LOOK_S = 0.1  #: pause between two reads of the output of the parts
@@ -42,18 +45,21 @@ class Part:
     arguments: tuple[str, ...]
 
 
+NAMED = (*SYSTEM, PROOFS)
 PARTS = (
-    Part("first", ("--no-skips", *FIRST)),
-    Part("second", ("--no-skips", *SECOND)),
-    Part("third", ("--no-skips", "tests", *(f"--ignore={path}" for path in (*FIRST, *SECOND)))),
+    *(
+        Part(name, ("--no-skips", *paths))
+        for name, paths in zip(("first", "second", "third"), NAMED, strict=True)
+    ),
+    Part("fourth", ("--no-skips", "tests", *(f"--ignore={path}" for paths in NAMED for path in paths))),
 )
-"""Each test is in one part, and each part takes about as long: the third is all that the others leave out."""
+"""Each test is in one part, and each part takes about as long: the last is all that the others leave out."""
 
 
 class Running:
     """One part at work."""
 
-    def __init__(self, part: Part, root: Path, folder: Path) -> None:
+    def __init__(self, part: Part, root: Path, folder: Path, *, covered: bool) -> None:
         self.name = part.name
         self.covered = folder / f"{part.name}.coverage"
         self._log = folder / f"{part.name}.log"
@@ -62,7 +68,8 @@ class Running:
         self._rest = b""
         self._words: list[str] = []
         cache = f"cache_dir={root / '.pytest_cache' / part.name}"  # two writers would lose each other's
-        argv = [*PYTEST, f"--rootdir={root}", "--cov", "--cov-report=", "-o", cache, *part.arguments]
+        measured = ["--cov", "--cov-report="] if covered else []
+        argv = [*PYTEST, f"--rootdir={root}", *measured, "-o", cache, *part.arguments]
         env = os.environ | {"COVERAGE_FILE": str(self.covered)}
         self.process = spawn(argv, log=self._log, env=env, cwd=root)
 
@@ -86,17 +93,24 @@ class Running:
         return "\n".join([f"--- {self.name}, {took_s:.0f} s", *self._words, rest]).rstrip()
 
 
-def run(parts: Sequence[Part], root: Path = ROOT) -> int:
-    """Run *parts* at the same time in *root*; return 0 when all of them passed, or else 1."""
+def run(parts: Sequence[Part], root: Path = ROOT, *, covered: bool = False) -> int:
+    """Run *parts* at the same time in *root*; return 0 when all of them passed, or else 1.
+
+    Args:
+        parts: What to run.
+        root: Where.
+        covered: Measure the coverage too.
+    """
     with tempfile.TemporaryDirectory(prefix="leveret-parts-") as folder:
-        all_running = [Running(part, root, Path(folder)) for part in parts]
+        all_running = [Running(part, root, Path(folder), covered=covered) for part in parts]
         restored = _pass_on_signals(all_running)
         try:
             words = dict(_follow(all_running))
         finally:
             for number, handler in restored.items():
                 signal.signal(number, handler)
-        _report_coverage(root, [one.covered for one in all_running if one.covered.exists()])
+        if covered:
+            _report_coverage(root, [one.covered for one in all_running if one.covered.exists()])
     for one in all_running:
         print(f"\n{words[one.name]}")
     codes = {one.name: one.process.returncode for one in all_running}
@@ -146,10 +160,12 @@ def _report_coverage(root: Path, files: Sequence[Path]) -> None:
 
 def main(arguments: Sequence[str]) -> int:
     """Run all parts, or only the tests that *arguments* name."""
-    if not arguments:
-        return run(PARTS)
-    alone = [*PYTEST, "--no-skips", "--cov", "--cov-report=term:skip-covered", *arguments]
-    return subprocess.run(alone, cwd=ROOT, check=False).returncode
+    covered = arguments[:1] == ["--cov"]
+    named = arguments[covered:]
+    if not named:
+        return run(PARTS, covered=covered)
+    measured = ["--cov", "--cov-report=term:skip-covered"] if covered else []
+    return subprocess.run([*PYTEST, "--no-skips", *measured, *named], cwd=ROOT, check=False).returncode
 
 
 if __name__ == "__main__":
