@@ -25,8 +25,12 @@ from typing import Any, TypeAlias
 from tests.support.data import ROOT
 from tests.support.processes.children import spawn
 
-SYSTEM = (
-    tuple(f"tests/system/{name}" for name in ("api", "cli", "hostile", "store", "web")),
+PROCESSES = (
+    (
+        *(f"tests/system/{name}" for name in ("api", "cli", "hostile", "store", "web")),
+        "tests/edges/private_broker",
+        "tests/web/pages",
+    ),
     tuple(f"tests/system/{name}" for name in ("broker", "delivery")),
 )
 PROOFS = ("tests/bench", "tests/demo", "tests/deploy", "tests/grafana")
@@ -45,7 +49,7 @@ class Part:
     arguments: tuple[str, ...]
 
 
-NAMED = (*SYSTEM, PROOFS)
+NAMED = (*PROCESSES, PROOFS)
 PARTS = (
     *(
         Part(name, ("--no-skips", *paths))
