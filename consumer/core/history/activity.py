@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple, TypeVar
 
@@ -249,6 +249,12 @@ class Activity:
             for attempts, delivered in _of(self._hours.get(hour, {}), targets):
                 total.merge(Tally(attempts, delivered))
         return total
+
+    def hours(self, now: float) -> Sequence[Mapping[str, int]]:
+        """Return the attempts of each subscription in each of the last 24 hours, the oldest first."""
+        last = int(now // HOUR_S)
+        found = (self._hours.get(hour, {}) for hour in range(last - HOURS + 1, last + 1))
+        return [{target: attempts for target, (attempts, _) in hour.items()} for hour in found]
 
     def waiting(self, target: str) -> int:
         """Return the number of deliveries of a subscription that wait for an attempt."""
