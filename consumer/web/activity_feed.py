@@ -93,10 +93,12 @@ class ActivityFeed:
         if len(numbers) <= FEW_ROWS:
             self._activity = activity
             return Follower(numbers.start - 1)
+        hour = await self._history.numbers(now - HOUR_S)
         await asyncio.sleep(OVERLAP_S)  # each of these rows is committed then, see Follower
         for first in numbers[::PART_ROWS]:
             last = min(first + PART_ROWS, numbers.stop) - 1
-            sums = await self._history.sums(Part(first, last, now - HOUR_S, now - DAY_S))
+            part = Part(first, last, now - HOUR_S, now - DAY_S, has_hour=last >= hour.start)
+            sums = await self._history.sums(part)
             while some := list(islice(sums, SUMS)):
                 for each in some:
                     activity.add_sum(each)

@@ -41,6 +41,7 @@ class Part(NamedTuple):
     last: int
     hour: float  #: Unix seconds: sums by minute are of rows of this time or later
     day: float  #: Unix seconds: all other sums are of rows of this time or later
+    has_hour: bool  #: whether any row can be as late as *hour*; False saves two reads of the rows
 
 
 class AttemptSum(NamedTuple):

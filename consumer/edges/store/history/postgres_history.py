@@ -157,7 +157,8 @@ class PostgresHistory:
     async def sums(self, part: Part) -> Iterator[Sum]:
         """Return the sums of some rows of a table that :meth:`numbers` has found."""
         async with self._connected() as connection:
-            found = [(each, await connection.fetch(each.text, *each.values(part))) for each in _SUMS]
+            wanted = [each for each in _SUMS if each.is_wanted(part)]
+            found = [(each, await connection.fetch(each.text, *each.values(part))) for each in wanted]
         return chain.from_iterable(starmap(each.make, rows) for each, rows in found)
 
     async def settled(self, keys: Sequence[EventKey], since: float, until: float) -> Collection[EventKey]:

@@ -228,7 +228,8 @@ class SqliteHistory:
         with self._reading() as connection:
             if connection is None:
                 return iter(())
-            found = [(each, connection.execute(each.text, each.values(part)).fetchall()) for each in _SUMS]
+            wanted = [each for each in _SUMS if each.is_wanted(part)]
+            found = [(each, connection.execute(each.text, each.values(part)).fetchall()) for each in wanted]
         return chain.from_iterable(starmap(each.make, rows) for each, rows in found)
 
     @contextmanager

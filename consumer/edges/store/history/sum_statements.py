@@ -29,6 +29,10 @@ class SumStatement(NamedTuple):
     text: str
     is_of_hour: bool  #: whether it reads rows of the last hour, or of the last day
 
+    def is_wanted(self, part: Part) -> bool:
+        """Return whether the part can have such sums."""
+        return part.has_hour or not self.is_of_hour
+
     def values(self, part: Part) -> tuple[int, int, float]:
         """Return the values of the three placeholders."""
         return part.first, part.last, part.hour if self.is_of_hour else part.day

@@ -67,7 +67,7 @@ async def summed(reader: SumReader, numbers: range, rows: int) -> Activity:
     activity = Activity()
     for first in numbers[::rows]:
         last = min(first + rows, numbers.stop) - 1
-        for each in await reader.sums(Part(first, last, NOW - HOUR_S, NOW - DAY_S)):
+        for each in await reader.sums(Part(first, last, NOW - HOUR_S, NOW - DAY_S, has_hour=True)):
             activity.add_sum(each)
     return activity
 
@@ -132,3 +132,13 @@ async def test_a_history_that_does_not_exist_has_no_numbers(place: Place, used: 
 
     assert list(await place.open_sums().numbers(NOW)) == []
     assert not (place.home / FILE_NAME).exists()
+
+
+async def test_a_part_of_before_the_hour_has_no_sums_by_minute(place: Place) -> None:
+    """The rows are read for the sums of the day only."""
+    row = HistoryRow(NOW - 2 * HOUR_S, "attempt", "ord-1", "acme", "order.created", "sub_1", reason="retry")
+    await place.open_history().write(1, [row, row._replace(step="parked")])
+
+    sums = await place.open_sums().sums(Part(1, 2, NOW - DAY_S, NOW - DAY_S, has_hour=False))
+
+    assert sorted(type(each).__name__ for each in sums) == ["HourSum", "Streak"]
