@@ -110,8 +110,10 @@ class Place:
             await history.close()
         for lookup in self.lookups:
             await lookup.close()
-        for reader in (*self.readers, *self.sum_readers):
+        for reader in self.readers:
             await reader.close()
+        for summing in self.sum_readers:
+            await summing.close()
 
 
 def shop(**fields: object) -> dict[str, object]:
