@@ -36,7 +36,7 @@ ROWS = st.builds(
     HistoryRow,
     at=AGES.map(lambda age: NOW - age),
     step=st.one_of(st.just("attempt"), st.sampled_from([*map(str, Step), "odd"])),
-    event_id=st.sampled_from(["ord-1", "ord-2", "ord-3", ""]),
+    event_id=st.sampled_from(["ord-1", "ord-1", "ord-2", ""]),
     tenant=st.just("acme"),
     type=st.just("order.created"),
     delivery_id=st.just(""),
@@ -45,7 +45,7 @@ ROWS = st.builds(
     detail=st.just(""),
     answer=st.none(),
     answer_type=st.just(""),
-    subscription_id=st.sampled_from(["sub_1", "sub_2", "sub_3", ""]),
+    subscription_id=st.sampled_from(["sub_1", "sub_1", "sub_2", ""]),
     kind=st.sampled_from(["", "ok", "timeout_total"]),
     status=st.sampled_from([None, 0, 200, 503]),
     latency_ms=LATENCIES,
@@ -89,11 +89,11 @@ async def delete(place: Place, seqs: Sequence[int]) -> None:
         connection.commit()
 
 
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
-    rows=st.lists(ROWS, min_size=1, max_size=60),
-    gone=st.sets(st.integers(0, 59), max_size=5),
-    part_rows=st.integers(1, 70),
+    rows=st.lists(ROWS, min_size=1, max_size=40),
+    gone=st.sets(st.integers(0, 39), max_size=5),
+    part_rows=st.integers(1, 9),
 )
 async def test_sums_equal_those_of_the_rows(
     place: Place, rows: list[HistoryRow], gone: set[int], part_rows: int
