@@ -1,48 +1,53 @@
-"""Keep the sums of the last hour in memory, and read only new rows of the history.
+"""Keep the sums of the last hour and day in memory, and read only new rows of the history.
 
 Data flow: history -> :meth:`ActivityFeed.current` -> :class:`Activity` -> services. Nothing is read while
-nobody asks. A request waits a short time for the sums; after that it gets those that are there. The first
-reading goes through a day of rows, in small queries with pauses, so that pages stay quick meanwhile.
+nobody asks. A request waits a short time for the sums; after that it gets those that are there. At first, and
+after a break with many new rows, the store itself sums up all rows, part by part, so that pages stay quick.
 """
 
 from __future__ import annotations
 
 import asyncio
-from itertools import count
+from itertools import islice
 from typing import Final
 
 from consumer.core.errors import StoreUnavailable
 from consumer.core.history.activity import HOUR_S, HOURS, Activity
-from consumer.core.history.follow import Follower
+from consumer.core.history.follow import OVERLAP_S, Follower
 from consumer.core.history.records import Query
-from consumer.edges.store.history.history_store import HistoryReader
+from consumer.core.history.sums import Part
+from consumer.edges.store.history.history_store import SumReader
 from consumer.ports import Clock
 from consumer.web.shared.log import Log
 
 FRESH_S: Final = 2.0  #: sums of this age are not brought up to date
 WAIT_S: Final = 0.1  #: longest time that a request waits for sums
+DAY_S: Final = HOURS * HOUR_S
 ROWS: Final = 100  #: rows of one query: about 3 ms of the loop
-PAUSE_MAX_S: Final = 0.05  #: longest pause within the first reading; usually twice the query's time
-LOOKS: Final = 250  #: queries after which old rows are forgotten, while many are read
+FEW_ROWS: Final = 5_000  #: so many rows are read one by one at most, more are summed up by the store
+BREAK_S: Final = 60.0  #: time without requests after which many rows may be new
+PART_ROWS: Final = 50_000  #: rows that the store sums up at a time: about 0.2 s
+SUMS: Final = 500  #: sums that are added before the event loop runs again: about 1 ms
 
 
 class ActivityFeed:
     """Sums of one history."""
 
-    def __init__(self, history: HistoryReader, clock: Clock, log: Log) -> None:
+    def __init__(self, history: SumReader, clock: Clock, log: Log) -> None:
         """Take over a reader of its own; nothing is read yet."""
         self._history = history
         self._clock = clock
         self._log = log
         self._activity = Activity()
-        self._follower: Follower | None = None
+        self._follower: Follower | None = None  #: None until the first rows were summed up
+        self._is_complete = False
         self._read_at: float | None = None  #: monotonic seconds
         self._reading: asyncio.Task[None] | None = None
 
     @property
     def is_complete(self) -> bool:
         """Whether the whole history was read once; until then the sums are too small."""
-        return self._read_at is not None
+        return self._is_complete
 
     async def current(self) -> Activity:
         """Return the sums, at most some seconds old while requests come; less while they are first read."""
@@ -65,33 +70,54 @@ class ActivityFeed:
     async def _read(self) -> None:
         """Add every new row. If the history is away, the sums stay as they are."""
         try:
-            await self._add_new()
+            if self._follower is None or await self._is_far_behind(self._follower):
+                self._follower, self._is_complete = None, False
+                self._follower = await self._sum_up()
+            await self._add_new(self._follower)
+            self._is_complete = True
         except (StoreUnavailable, ValueError) as error:
             self._log.warning("api.activity_failed", error=str(error))
         self._activity.forget(self._clock.now())
         self._read_at = self._clock.monotonic()
 
-    async def _add_new(self) -> None:
-        after = 0 if self._follower is None else self._follower.after
-        for number in count(1):
-            began = self._clock.monotonic()
-            since = 0.0 if after else self._clock.now() - HOURS * HOUR_S
-            steps = await self._history.steps(Query(after=after, since=since, limit=ROWS, light=True))
-            if not steps:
-                return
-            after = steps[-1].seq
-            if self._follower is None:
-                self._follower = Follower(steps[0].seq - 1)
-            for step in self._follower.fresh(steps):
-                self._activity.add(step.seq, step.row)
-            is_last = len(steps) < ROWS
-            if is_last or number % LOOKS == 0:
-                self._follower.looked(self._clock.monotonic(), after)
-                self._activity.forget(self._clock.now())
-            if is_last:
-                return
-            if not self.is_complete:
-                await asyncio.sleep(min(PAUSE_MAX_S, 2 * (self._clock.monotonic() - began)))
+    async def _is_far_behind(self, follower: Follower) -> bool:
+        if self._read_at is None or self._clock.monotonic() - self._read_at < BREAK_S:
+            return False
+        numbers = await self._history.numbers(self._clock.now())
+        return numbers.stop - follower.after > FEW_ROWS
+
+    async def _sum_up(self) -> Follower:
+        """Begin anew: let the store sum up its rows of the last day; return where the rest begins."""
+        now, activity = self._clock.now(), Activity()
+        numbers = await self._history.numbers(now - DAY_S)
+        if len(numbers) <= FEW_ROWS:
+            self._activity = activity
+            return Follower(numbers.start - 1)
+        hour = await self._history.numbers(now - HOUR_S)
+        await asyncio.sleep(OVERLAP_S)  # each of these rows is committed then, see Follower
+        for first in numbers[::PART_ROWS]:
+            last = min(first + PART_ROWS, numbers.stop) - 1
+            part = Part(first, last, now - HOUR_S, now - DAY_S, has_hour=last >= hour.start)
+            sums = await self._history.sums(part)
+            while some := list(islice(sums, SUMS)):
+                for each in some:
+                    activity.add_sum(each)
+                await asyncio.sleep(0)
+        self._activity = activity
+        return Follower(numbers[-1])
+
+    async def _add_new(self, follower: Follower) -> None:
+        """Add the rows that are not in the sums yet."""
+        after, oldest = follower.after, self._clock.now() - DAY_S
+        while True:
+            steps = await self._history.steps(Query(after=after, limit=ROWS, light=True))
+            for step in follower.fresh(steps):
+                if step.row.at >= oldest:
+                    self._activity.add(step.seq, step.row)
+            after = steps[-1].seq if steps else after
+            if len(steps) < ROWS:
+                break
+        follower.looked(self._clock.monotonic(), after)
 
     async def close(self) -> None:
         """Stop reading, and close the history."""

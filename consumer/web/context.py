@@ -15,7 +15,7 @@ from fastapi import Depends, Request
 from consumer.core.subscription.rules import SubscriptionRules
 from consumer.edges.process.system import SystemClock
 from consumer.edges.store import SqlStore, StoreLookup, open_lookup, open_store
-from consumer.edges.store.history.build import open_history
+from consumer.edges.store.history.build import open_history, open_sums
 from consumer.edges.store.history.history_store import HistoryReader
 from consumer.ports import Clock
 from consumer.settings import Settings
@@ -66,7 +66,7 @@ def open_context(settings: Settings, clock: Clock | None = None) -> WebContext:
         store=open_store(settings),
         lookup=open_lookup(settings),
         history=open_history(settings),
-        activity=ActivityFeed(open_history(settings), clock, log),
+        activity=ActivityFeed(open_sums(settings), clock, log),
         broker=BrokerLink(settings),
         daemon=DaemonLink(settings),
         clock=clock,

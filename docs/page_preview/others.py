@@ -14,8 +14,8 @@ from consumer.web.pages.views.access import AuditLine, AuditPage, Change, TokenL
 from consumer.web.pages.views.customer import CustomerEndpointPage, CustomerPage, SecretLine
 from consumer.web.pages.views.events import EventPage, Found, SearchPage
 from consumer.web.pages.views.overview import Hour, OverviewPage, ParkedCounts, Rerouted
-from consumer.web.pages.views.parts import Condition, Pager, Shell, State
-from consumer.web.pages.views.tenants import TenantLine, TenantsPage
+from consumer.web.pages.views.parts import Condition, Pager, Series, Shell, State
+from consumer.web.pages.views.tenants import FairnessDay, TenantLine, TenantsPage
 from docs.page_preview.endpoints import ANSWER, EVENT, FAILING, LINES, NOW, attempts, wave
 from docs.page_preview.parked import LINES as PARKED
 
@@ -158,6 +158,13 @@ def tenants_page(shell: Shell) -> TenantsPage:
         rerouted=1,
         in_lanes=4_120,
         in_spill=12_400,
+        day=FairnessDay(
+            index=0.83,
+            hours=Series(values=[0.9 - 0.3 * (hour % 7 == 5) for hour in range(24)], low=0.0, high=1.0),
+            top=names[:3],
+            top_share=0.66,
+            top_hours=Series(values=[0.6 + 0.2 * (hour % 7 == 5) for hour in range(24)], low=0.0, high=1.0),
+        ),
         pager=Pager(next="?after=9"),
     )
 

@@ -26,8 +26,8 @@ from consumer.core.subscription.subscription import Subscription, subscription_i
 from consumer.core.webhook.signing import format_secret
 from consumer.edges.sqlite_file.file import FILE_NAME
 from consumer.edges.store import SqlStore, StoreLookup, open_lookup, open_store
-from consumer.edges.store.history.build import open_history, open_settled
-from consumer.edges.store.history.history_store import HistoryStore, SettledReader
+from consumer.edges.store.history.build import open_history, open_settled, open_sums
+from consumer.edges.store.history.history_store import HistoryStore, SettledReader, SumReader
 from consumer.ports import Store
 from consumer.settings import Settings, load_settings
 from tests.support.fakes_store import Step
@@ -58,6 +58,7 @@ class Place:
     opened: list[SqlStore] = field(default_factory=list)
     histories: list[HistoryStore] = field(default_factory=list)
     lookups: list[StoreLookup] = field(default_factory=list)
+    sum_readers: list[SumReader] = field(default_factory=list)
     readers: list[SettledReader] = field(default_factory=list)
 
     def open(self, **environ: str) -> SqlStore:
@@ -74,6 +75,11 @@ class Place:
         """Return another history on the same database, as another process would have it."""
         self.histories.append(open_history(self._settings()))
         return self.histories[-1]
+
+    def open_sums(self) -> SumReader:
+        """Return a reader of sums, as the API would have it."""
+        self.sum_readers.append(open_sums(self._settings()))
+        return self.sum_readers[-1]
 
     def open_settled(self) -> SettledReader:
         """Return a reader of the settled events, as another worker would have it."""
@@ -106,6 +112,8 @@ class Place:
             await lookup.close()
         for reader in self.readers:
             await reader.close()
+        for summing in self.sum_readers:
+            await summing.close()
 
 
 def shop(**fields: object) -> dict[str, object]:

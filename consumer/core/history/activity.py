@@ -1,26 +1,34 @@
 """Sum up the steps of the last hour by minute and endpoint, and those of the last day by hour.
 
-Data flow: rows of the history, each once -> :meth:`Activity.add` -> :meth:`Activity.hour_of`, overview and
-endpoints of the API and the pages. Memory grows with endpoints, not with rows.
+Data flow: rows of the history, each once -> :meth:`Activity.add` -> :meth:`Activity.hour`, overview and
+endpoints of the API and the pages. :meth:`Activity.add_sum` takes in many rows at once, as a store has summed
+them up. Memory grows with endpoints, not with rows.
 """
 
 from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple, TypeVar
 
 from consumer.core.history.records import HistoryRow, Step
+from consumer.core.history.sums import (
+    AttemptSum,
+    HourSum,
+    ParkedSum,
+    Streak,
+    Sum,
+    Waiting,
+    latency_class,
+    latency_of,
+)
 
 MINUTES: Final = 60
 HOURS: Final = 24
 MINUTE_S: Final = 60.0
 HOUR_S: Final = 3_600.0
-FINENESS: Final = 10.0
-"""Latencies are counted in classes of e^(1/10): a percentile is exact to 5 %."""
-_LEAST_MS: Final = 0.1
 _T = TypeVar("_T")
 _K = TypeVar("_K", int, str)
 _WAITS: Final = ("retry", "defer")
@@ -36,14 +44,14 @@ class Tally:
     latency: Counter[int] = field(default_factory=Counter)  #: attempts by class of latency
     failures: Counter[str] = field(default_factory=Counter)  #: failed attempts by status or kind
 
-    def count(self, latency_class: int, failure: str) -> None:
-        """Add one attempt; *failure* is its status or kind, and empty if it delivered."""
-        self.attempts += 1
-        self.latency[latency_class] += 1
+    def count(self, latency_class: int, failure: str, attempts: int = 1) -> None:
+        """Add attempts; *failure* is their status or kind, and empty if they delivered."""
+        self.attempts += attempts
+        self.latency[latency_class] += attempts
         if failure:
-            self.failures[failure] += 1
+            self.failures[failure] += attempts
         else:
-            self.delivered += 1
+            self.delivered += attempts
 
     def merge(self, other: Tally) -> None:
         """Add the attempts of *other*."""
@@ -71,7 +79,7 @@ class Tally:
         for each in sorted(self.latency):
             rest -= self.latency[each]
             if rest <= 0:
-                return round(math.exp((each + 0.5) / FINENESS) * _LEAST_MS / 1000, 6)
+                return latency_of(each)
         return None
 
 
@@ -119,27 +127,60 @@ class Activity:
         if row.step == Step.ATTEMPT:
             self._add_attempt(seq, row)
         elif row.step in (Step.PARKED, Step.REPLAYED):
-            minute = self._parked.setdefault(int(row.at // MINUTE_S), {})
-            flow = minute.setdefault(row.subscription_id, [0, 0])
-            flow[row.step == Step.REPLAYED] += 1
+            left = row.step == Step.REPLAYED
+            self._count_parked(ParkedSum(int(row.at // MINUTE_S), row.subscription_id, not left, left))
         self._follow(row)
+
+    def add_sum(self, each: Sum) -> None:
+        """Count many rows at once; those of a later part come later."""
+        match each:
+            case AttemptSum():
+                self._count(each)
+            case ParkedSum():
+                self._count_parked(each)
+            case HourSum():
+                self._count_hour(each)
+            case Waiting():
+                self._waiting.setdefault(each.target, {})[each.event_id] = each.at
+            case Streak():
+                self._join(each)
 
     def _add_attempt(self, seq: int, row: HistoryRow) -> None:
         delivered, target = row.reason == "delivered", row.subscription_id
         failure = "" if delivered else row.kind if row.status is None else str(row.status)
-        latency, minute = _latency_class(row.latency_ms or 0.0), int(row.at // MINUTE_S)
-        _tally(self._minutes.setdefault(minute, {}), target).count(latency, failure)
-        _tally(self._whole, minute).count(latency, failure)
-        _tally(self._hour, target).count(latency, failure)
-        hour = self._hours.setdefault(int(row.at // HOUR_S), {}).setdefault(target, [0, 0])
-        hour[0] += 1
-        hour[1] += delivered
+        latency = latency_class(row.latency_ms or 0.0)
+        self._count(AttemptSum(int(row.at // MINUTE_S), target, latency, failure, 1))
+        self._count_hour(HourSum(int(row.at // HOUR_S), target, 1, delivered))
         if delivered:
             self._in_row.pop(target, None)
             return
         self._in_row[target] += 1
         if target not in self._failed or self._failed[target].seq < seq:
             self._failed[target] = Failed(seq, row.at)
+
+    def _count(self, some: AttemptSum) -> None:
+        minute, target, latency, failure, attempts = some
+        _tally(self._minutes.setdefault(minute, {}), target).count(latency, failure, attempts)
+        _tally(self._whole, minute).count(latency, failure, attempts)
+        _tally(self._hour, target).count(latency, failure, attempts)
+
+    def _count_hour(self, some: HourSum) -> None:
+        hour = self._hours.setdefault(some.hour, {}).setdefault(some.target, [0, 0])
+        hour[0] += some.attempts
+        hour[1] += some.delivered
+
+    def _count_parked(self, some: ParkedSum) -> None:
+        flow = self._parked.setdefault(some.minute, {}).setdefault(some.target, [0, 0])
+        flow[0] += some.added
+        flow[1] += some.left
+
+    def _join(self, streak: Streak) -> None:
+        if streak.has_delivered:
+            self._in_row.pop(streak.target, None)
+        if streak.failures:
+            self._in_row[streak.target] += streak.failures
+        if streak.seq is not None and streak.at is not None:
+            self._failed[streak.target] = Failed(streak.seq, streak.at)
 
     def _follow(self, row: HistoryRow) -> None:
         """Keep account of the deliveries that wait for an attempt."""
@@ -209,6 +250,12 @@ class Activity:
                 total.merge(Tally(attempts, delivered))
         return total
 
+    def hours(self, now: float) -> Sequence[Mapping[str, int]]:
+        """Return the attempts of each subscription in each of the last 24 hours, the oldest first."""
+        last = int(now // HOUR_S)
+        found = (self._hours.get(hour, {}) for hour in range(last - HOURS + 1, last + 1))
+        return [{target: attempts for target, (attempts, _) in hour.items()} for hour in found]
+
     def waiting(self, target: str) -> int:
         """Return the number of deliveries of a subscription that wait for an attempt."""
         return len(self._waiting.get(target, ()))
@@ -246,10 +293,6 @@ def _tally(tallies: dict[_K, Tally], key: _K) -> Tally:
     if found is None:
         found = tallies[key] = Tally()
     return found
-
-
-def _latency_class(latency_ms: float) -> int:
-    return int(math.log(max(latency_ms, _LEAST_MS) / _LEAST_MS) * FINENESS)
 
 
 def _last_minutes(now: float) -> range:

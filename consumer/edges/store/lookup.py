@@ -79,6 +79,18 @@ class StoreLookup:
         async with self._database.reading() as connection:
             return frozenset() if connection is None else frozenset((await connection.scalars(query)).all())
 
+    async def owners(self) -> Mapping[str, str]:
+        """Return the tenant of each subscription, by its id.
+
+        Raises:
+            StoreUnavailable: the store cannot be read.
+        """
+        async with self._database.reading() as connection:
+            rows = (
+                () if connection is None else await connection.execute(select(_COLUMNS.id, _COLUMNS.tenant))
+            )
+            return {row[0]: row[1] for row in rows}
+
     async def subscription(self, subscription_id: str) -> SubscriptionBrief | None:
         """Return the subscription with this id; None if there is none.
 

@@ -47,6 +47,11 @@ def _content(body: bytes) -> filters.Shown:
     return shown._replace(text=Markup.escape(shown.text))
 
 
+def _excerpt(body: bytes, most: int) -> Markup:
+    """Return the start of a body as escaped text; a cut after the escaping could divide a ``&#34;``."""
+    return Markup.escape(filters.brief(filters.content(body).text, most))
+
+
 @cache
 def _environment() -> Environment:
     environment = Environment(
@@ -64,6 +69,7 @@ def _environment() -> Environment:
         "counted": filters.counted,
         "block": _block,
         "content": _content,
+        "excerpt": _excerpt,
         "badge": words.badge,
         "tone": words.tone_of,
         "sentence": words.sentence,

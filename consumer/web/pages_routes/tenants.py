@@ -8,7 +8,8 @@ from starlette.responses import Response
 from consumer.web.access.visitors import Looker
 from consumer.web.pages import urls
 from consumer.web.pages.troubles import worker_trouble
-from consumer.web.pages.views.tenants import TenantLine, TenantsPage
+from consumer.web.pages.views.parts import Series
+from consumer.web.pages.views.tenants import FairnessDay, TenantLine, TenantsPage
 from consumer.web.pages_routes.parts.answers import page_answer, shell_of
 from consumer.web.pages_routes.parts.lists import SIZE, Cursor, not_empty, page_request, pager
 from consumer.web.services import daemon
@@ -42,9 +43,24 @@ async def tenants_page(visitor: Looker, q: str = "", cursor: Cursor = "") -> Res
             rerouted=found.rerouted,
             in_lanes=found.in_lanes,
             in_spill=found.in_spill,
+            day=None
+            if visitor.caller.tenant is not None
+            else _day(await service.fairness_day(visitor.context)),
             trouble=None if gone is None else worker_trouble(gone),
             pager=pager(urls.TENANTS, query, cursor, following),
         )
+    )
+
+
+def _day(day: service.FairnessDay | None) -> FairnessDay | None:
+    if day is None:
+        return None
+    return FairnessDay(
+        index=day.index,
+        hours=Series(values=day.hours, low=0.0, high=1.0),
+        top=day.top,
+        top_share=day.top_share,
+        top_hours=Series(values=day.top_hours, low=0.0, high=1.0),
     )
 
 

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Final
 
+from consumer.core.fairness.jain import jain
 from consumer.web.access.guard import Caller
+from consumer.web.context import WebContext
 from consumer.web.daemon_link import DaemonNow
 from metrics.series import OTHER, tenant_of
+
+TOP: Final = 3  #: the busiest tenants, whose share is shown
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,6 +47,20 @@ class TenantsNow:
     worker_detail: str  #: why nothing is known of the worker; empty if it answers
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FairnessDay:
+    """The last 24 hours, the present one included; in each series the oldest hour is the first.
+
+    A tenant without attempts within a time is not part of its index.
+    """
+
+    index: float | None  #: Jain's index of the attempts of the day; None without attempts
+    hours: Sequence[float | None]  #: Jain's index by hour
+    top: Sequence[str]  #: the tenants with most attempts
+    top_share: float | None  #: part of all attempts that were theirs, 0 to 1
+    top_hours: Sequence[float | None]  #: the same by hour
+
+
 async def tenants(caller: Caller, q: str = "") -> TenantsNow:
     """Return the tenants whose name contains *q*; a caller with a tenant sees only that one.
 
@@ -72,6 +92,49 @@ async def tenants(caller: Caller, q: str = "") -> TenantsNow:
         why = "" if isinstance(now, DaemonNow) else str(now)
         return _unknown(found, "no worker answers" if why and caller.tenant is not None else why)
     return _known(found, now, context.settings.sending.concurrency)
+
+
+async def fairness_day(context: WebContext) -> FairnessDay | None:
+    """Return the fairness of the last day; None if the history has no delivered attempts.
+
+    Raises:
+        StoreUnavailable: the store cannot be read.
+    """
+    if context.settings.history.keep != "all":
+        return None
+    activity, owners = await context.activity.current(), await context.lookup.owners()
+    return summed_up([_by_tenant(each, owners) for each in activity.hours(context.clock.now())])
+
+
+def summed_up(hours: Sequence[Counter[str]]) -> FairnessDay:
+    """Return the fairness of some hours, each with the attempts of each tenant."""
+    day: Counter[str] = sum(hours, Counter())
+    top = [tenant for tenant, _ in sorted(day.items(), key=lambda item: (-item[1], item[0]))[:TOP]]
+    return FairnessDay(
+        index=_index(day),
+        hours=[_index(each) for each in hours],
+        top=top,
+        top_share=_share(day, top),
+        top_hours=[_share(each, top) for each in hours],
+    )
+
+
+def _by_tenant(attempts: Mapping[str, int], owners: Mapping[str, str]) -> Counter[str]:
+    """Return attempts by tenant; those of deleted subscriptions are left out."""
+    found: Counter[str] = Counter()
+    for target, count in attempts.items():
+        if target in owners:
+            found[owners[target]] += count
+    return found
+
+
+def _index(attempts: Counter[str]) -> float | None:
+    return jain(attempts.values()) if attempts else None
+
+
+def _share(attempts: Counter[str], tenants: Collection[str]) -> float | None:
+    total = attempts.total()
+    return sum(attempts[tenant] for tenant in tenants) / total if total else None
 
 
 def _place(line: TenantNow) -> tuple[bool, float, int, str]:

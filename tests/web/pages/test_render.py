@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+from html import unescape
 from html.parser import HTMLParser
 
 import pytest
 
 from consumer.web.pages.render import STATIC, render
-from consumer.web.pages.views.parts import Page
+from consumer.web.pages.views.overview import OverviewPage, Trouble
+from consumer.web.pages.views.parts import Page, Shell, Tone
 from docs.page_preview.pages import named, pages
 from docs.page_preview.site import Site
 from tests.web.pages.hostile import hostile
@@ -113,3 +115,14 @@ def test_the_preview_answers_unknown_paths() -> None:
     site = Site(pages())
 
     assert site.answer("/nothing").status == site.answer("/static/nothing").status == 404
+
+
+@pytest.mark.parametrize("shift", range(5))
+def test_an_answer_is_cut_between_characters(shift: int) -> None:
+    """A quotation mark is five characters in HTML, and the cut is within none of them."""
+    answer = "x" * shift + '"' * 400
+    trouble = Trouble(tone=Tone.BAD, headline="An endpoint fails.", answer=answer.encode())
+
+    html = render(OverviewPage(shell=Shell(now=0.0), troubles=[trouble]))
+
+    assert f">{answer[:300]}…<" in unescape(html)

@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from consumer.edges.store.history.history_store import HistoryStore, Limits, SettledReader
+from consumer.edges.store.history.history_store import (
+    HistoryStore,
+    Limits,
+    SettledReader,
+    SumReader,
+)
 from consumer.edges.store.history.sqlite_history import SqliteHistory
 from consumer.settings import Settings
 
@@ -14,6 +19,15 @@ if TYPE_CHECKING:
 
 def open_history(settings: Settings) -> HistoryStore:
     """Return the history of *settings*; nothing is read or created before its first use.
+
+    Raises:
+        ConfigError: a file in the settings cannot be read.
+    """
+    return _open(settings)
+
+
+def open_sums(settings: Settings) -> SumReader:
+    """Return a reader of sums over a connection of its own: some of its queries take long.
 
     Raises:
         ConfigError: a file in the settings cannot be read.

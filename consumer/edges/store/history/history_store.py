@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import NamedTuple, Protocol
 
 from consumer.core.history.records import HistoryRow, Query, StoredStep
+from consumer.core.history.sums import Part, Sum
 from consumer.core.history.trace import EventKey
 
 
@@ -21,6 +22,24 @@ class HistoryReader(Protocol):
 
     async def close(self) -> None:
         """Close every connection."""
+
+
+class SumReader(HistoryReader, Protocol):
+    """Sums up many rows without reading each of them."""
+
+    async def numbers(self, since: float) -> range:
+        """Return the numbers of the rows since a time, in Unix seconds, and perhaps of older ones.
+
+        Raises:
+            StoreUnavailable: the history cannot be read.
+        """
+
+    async def sums(self, part: Part) -> Iterator[Sum]:
+        """Return the sums of some rows, in any order; each is made when it is asked for.
+
+        Raises:
+            StoreUnavailable: the history cannot be read.
+        """
 
 
 class SettledReader(Protocol):

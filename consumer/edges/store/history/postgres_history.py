@@ -9,13 +9,15 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import AsyncIterator, Collection, Sequence
+from collections.abc import AsyncIterator, Collection, Iterator, Sequence
 from contextlib import asynccontextmanager
+from itertools import chain, starmap
 from typing import Final
 
 import asyncpg
 
 from consumer.core.history.records import HistoryRow, Query, StoredStep
+from consumer.core.history.sums import Part, Sum
 from consumer.core.history.trace import EventKey
 from consumer.edges.store.history.history_store import Limits
 from consumer.edges.store.history.statements import (
@@ -28,6 +30,7 @@ from consumer.edges.store.history.statements import (
     needs_last,
     select_steps,
 )
+from consumer.edges.store.history.sum_statements import sum_statements
 from consumer.edges.store.postgres import PostgresDatabase
 
 WRITERS: Final = "leveret_history_writers"
@@ -57,11 +60,12 @@ CROSS JOIN LATERAL (
     WHERE kept.event_id = asked.event_id AND kept.step = 'settled' AND kept.tenant = asked.tenant
     AND kept.type = asked.type AND kept.at BETWEEN $4 AND $5 LIMIT 1
 ) AS found"""  # noqa: S608 (constants of ours)
+_SUMS: Final = sum_statements(lambda n: f"${n}", "floor")
 _REFUSED: Final = (asyncpg.DataError, asyncpg.IntegrityConstraintViolationError, UnicodeError, TypeError)
 
 
 class PostgresHistory:
-    """Implements ``HistoryStore`` and ``SettledReader`` of :mod:`.history_store`."""
+    """Implements all protocols of :mod:`.history_store`."""
 
     def __init__(self, url: str, busy_timeout_s: float) -> None:
         """Bind to *url*; nothing is opened before the first use.
@@ -140,6 +144,22 @@ class PostgresHistory:
                 StoredStep(row[0], HistoryRow(*row[1:])) for row in await connection.fetch(text, *values)
             ]
         return found if query.after is not None else found[::-1]
+
+    async def numbers(self, since: float) -> range:
+        """Return the numbers of the rows since a time; a missing table has none."""
+        async with self._connected() as connection, connection.transaction(readonly=True):
+            if not await _exists(connection):
+                return range(0)
+            first = await _first_since(connection, since - LATE_S)
+            _, newest = await connection.fetchrow(_ENDS, 0)
+        return range(first, 0 if newest is None else newest + 1)
+
+    async def sums(self, part: Part) -> Iterator[Sum]:
+        """Return the sums of some rows of a table that :meth:`numbers` has found."""
+        async with self._connected() as connection:
+            wanted = [each for each in _SUMS if each.is_wanted(part)]
+            found = [(each, await connection.fetch(each.text, *each.values(part))) for each in wanted]
+        return chain.from_iterable(starmap(each.make, rows) for each, rows in found)
 
     async def settled(self, keys: Sequence[EventKey], since: float, until: float) -> Collection[EventKey]:
         """Return those of *keys* with a ``settled`` row in a time; a missing table has none."""

@@ -10,16 +10,17 @@ from __future__ import annotations
 import asyncio
 import os
 import sqlite3
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing, suppress
-from itertools import chain
+from contextlib import closing, contextmanager, suppress
+from itertools import chain, starmap
 from pathlib import Path
 from typing import Final, TypeVar
 from urllib.parse import quote
 
 from consumer.core.errors import StoreUnavailable
 from consumer.core.history.records import HistoryRow, Query, StoredStep
+from consumer.core.history.sums import Part, Sum
 from consumer.core.history.trace import EventKey
 from consumer.edges.store.history.history_store import Limits
 from consumer.edges.store.history.statements import (
@@ -34,6 +35,7 @@ from consumer.edges.store.history.statements import (
     needs_last,
     select_steps,
 )
+from consumer.edges.store.history.sum_statements import sum_statements
 
 FILE_NAME: Final = "history.db"
 ROWS_AT_ONCE: Final = 2_000  #: rows of one statement; SQLite takes 32,766 values in one
@@ -53,6 +55,7 @@ _REFUSED: Final = (
 
 #: Two queries in one: SQLite reads the whole table for a minimum and a maximum of one query.
 _ENDS: Final = f"SELECT (SELECT min(seq) FROM {TABLE} WHERE seq >= ?), (SELECT max(seq) FROM {TABLE})"  # noqa: S608 (constants of ours)
+_SUMS: Final = sum_statements(lambda n: f"?{n}", "")
 _TABLE: Final = f"""
 CREATE TABLE IF NOT EXISTS {TABLE} (
     seq INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -76,7 +79,7 @@ CREATE TABLE IF NOT EXISTS {TABLE} (
 
 
 class SqliteHistory:
-    """Implements ``HistoryStore`` and ``SettledReader``. Several processes may share the file."""
+    """Implements all protocols of :mod:`.history_store`. Several processes may share the file."""
 
     def __init__(self, home: Path, busy_timeout_s: float) -> None:
         """Bind to a folder; nothing is opened or created before the first use.
@@ -104,6 +107,14 @@ class SqliteHistory:
     async def steps(self, query: Query) -> Sequence[StoredStep]:
         """Return the rows of *query*; a missing file has none."""
         return await asyncio.to_thread(self._explained, lambda: self._steps(query))
+
+    async def numbers(self, since: float) -> range:
+        """Return the numbers of the rows since a time; a missing file has none."""
+        return await asyncio.to_thread(self._explained, lambda: self._numbers(since))
+
+    async def sums(self, part: Part) -> Iterator[Sum]:
+        """Return the sums of some rows; a missing file has none."""
+        return await asyncio.to_thread(self._explained, lambda: self._sums(part))
 
     async def settled(self, keys: Sequence[EventKey], since: float, until: float) -> Collection[EventKey]:
         """Return those of *keys* with a ``settled`` row in a time; a missing file has none."""
@@ -199,16 +210,39 @@ class SqliteHistory:
         return found
 
     def _steps(self, query: Query) -> Sequence[StoredStep]:
-        if not self._path.exists():
-            return ()
-        name = f"file:{quote(os.fsencode(self._path.absolute()))}?mode=ro"
-        with closing(sqlite3.connect(name, READ_S, uri=True, isolation_level=None)) as connection:
-            connection.execute("BEGIN")  # the search and the query see one state
-            if connection.execute("SELECT 1 FROM sqlite_master WHERE name = ?", (TABLE,)).fetchone() is None:
+        with self._reading() as connection:
+            if connection is None:
                 return ()
             text, values = select_steps(query, _span(connection, query), lambda _: "?")
             found = [StoredStep(row[0], HistoryRow(*row[1:])) for row in connection.execute(text, values)]
         return found if query.after is not None else found[::-1]
+
+    def _numbers(self, since: float) -> range:
+        with self._reading() as connection:
+            if connection is None:
+                return range(0)
+            _, newest = connection.execute(_ENDS, (0,)).fetchone()
+            return range(_first_since(connection, since - LATE_S), 0 if newest is None else newest + 1)
+
+    def _sums(self, part: Part) -> Iterator[Sum]:
+        with self._reading() as connection:
+            if connection is None:
+                return iter(())
+            wanted = [each for each in _SUMS if each.is_wanted(part)]
+            found = [(each, connection.execute(each.text, each.values(part)).fetchall()) for each in wanted]
+        return chain.from_iterable(starmap(each.make, rows) for each, rows in found)
+
+    @contextmanager
+    def _reading(self) -> Iterator[sqlite3.Connection | None]:
+        """Give a connection whose queries see one state of the rows; None if there is no history."""
+        if not self._path.exists():
+            yield None
+            return
+        name = f"file:{quote(os.fsencode(self._path.absolute()))}?mode=ro"
+        with closing(sqlite3.connect(name, READ_S, uri=True, isolation_level=None)) as connection:
+            connection.execute("BEGIN")
+            is_there = connection.execute("SELECT 1 FROM sqlite_master WHERE name = ?", (TABLE,)).fetchone()
+            yield None if is_there is None else connection
 
 
 def _set_up(connection: sqlite3.Connection) -> None:

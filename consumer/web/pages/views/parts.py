@@ -39,6 +39,7 @@ class Shell:
     flash: Flash | None = None
     refresh_s: int | None = None  #: the page reloads itself this often; None: never
     search: str = ""  #: content of the search field
+    is_summing: bool = False  #: the history is still being summed up, so that its sums are too small
 
     @property
     def may_operate(self) -> bool:
@@ -57,6 +58,7 @@ class Page:
 
     template: ClassVar[str]
     section: ClassVar[str] = ""  #: the entry of the navigation that is marked
+    has_sums: ClassVar[bool] = False  #: whether it shows sums of the history
     shell: Shell
 
     @property

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 from consumer.web.pages.views.overview import Trouble
-from consumer.web.pages.views.parts import Page, Pager
+from consumer.web.pages.views.parts import Page, Pager, Series
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,11 +26,28 @@ class TenantLine:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class FairnessDay:
+    """How evenly the attempts of the last 24 hours were shared, by hour."""
+
+    index: float | None = None  #: Jain's index of the whole day, from 0 to 1
+    hours: Series = field(default_factory=Series)  #: Jain's index
+    top: Sequence[str] = ()  #: the tenants with most attempts
+    top_share: float | None = None  #: part of all attempts that were theirs, 0 to 1
+    top_hours: Series = field(default_factory=Series)
+
+    @property
+    def least(self) -> float | None:
+        """Return the index of the least even hour."""
+        return min((each for each in self.hours.values if each is not None), default=None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TenantsPage(Page):
     """The page at ``/tenants``."""
 
     template: ClassVar[str] = "tenants.html"
     section: ClassVar[str] = "tenants"
+    has_sums: ClassVar[bool] = True
     lines: Sequence[TenantLine] = ()  #: the busiest first
     total: int = 0
     q: str = ""  #: filter by a part of the name
@@ -42,6 +59,7 @@ class TenantsPage(Page):
     rerouted: int | None = None  #: tenants whose events go by a spill queue
     in_lanes: int | None = None  #: events in the lanes, ready in the broker
     in_spill: int | None = None  #: events in the spill queues, ready in the broker
+    day: FairnessDay | None = None  #: None: the history does not contain every attempt
     trouble: Trouble | None = None  #: why nothing is known of the worker
     pager: Pager = field(default_factory=Pager)
 

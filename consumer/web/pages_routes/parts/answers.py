@@ -52,6 +52,7 @@ def shell_of(
         flash=None if keeps_flash else visitor.session.take_flash(),
         refresh_s=refresh_s,
         search=search,
+        is_summing=not visitor.context.activity.is_complete,
     )
 
 
