@@ -309,6 +309,9 @@ class BrokerReports(StepReports, Protocol):
     def settles_lost(self, count: int) -> None:
         """So many settlements met a dead channel: their messages come again."""
 
+    def task_failed(self, task: str, error: BaseException) -> None:
+        """A bug: a task ended with an error that nobody expected."""
+
 
 class QueueDepths(Protocol):
     """Takes how many messages our queues hold."""

@@ -9,18 +9,18 @@ import asyncio
 import gc
 import os
 import signal
-from collections.abc import Coroutine, Sequence
+from collections.abc import Coroutine, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import uvloop
 
 from consumer.core.errors import LeveretError
 from consumer.daemon.build import Run, Worker
-from consumer.edges.broker.edge import end
 from consumer.edges.management.reach import reach_broker
 from consumer.edges.process import logs
 from consumer.edges.process.startup import raise_handle_limit
 from consumer.settings import Settings
+from consumer.tasks import TaskEnded, end, error_of
 
 if TYPE_CHECKING:
     from consumer.web.server import RunningApi
@@ -59,7 +59,7 @@ class Life:
         self._forcing: asyncio.Task[None] | None = None  #: since the second signal
 
     async def run(self) -> int:
-        """Serve until a signal; return 0 after a clean drain, 1 when it cannot start."""
+        """Serve until a signal; return 0 after a clean drain, 1 when it cannot start or a routine ended."""
         worker, outside, settings = self._worker, self._worker.outside, self._worker.settings
         self._watch_signals()
         _tune_collector()
@@ -67,15 +67,17 @@ class Life:
         outside.sender.guard.protect(settings.listen_host, port)
         api = await self._start_api()
         self._report_start(port)
-        serving = [asyncio.create_task(step, name=name) for name, step in self._routines()]
+        serving = {name: asyncio.create_task(step, name=name) for name, step in self._routines()}
         stopping = asyncio.create_task(worker.stopping.wait())
-        await asyncio.wait({stopping, *serving}, return_when=asyncio.FIRST_COMPLETED)
-        code = self._exit_code(serving)
-        if code == 0:
-            worker.stopping.set()
+        await asyncio.wait({stopping, *serving.values()}, return_when=asyncio.FIRST_COMPLETED)
+        ended = self._report_ended(serving.values())
+        worker.stopping.set()
+        if not serving["broker"].done():
             worker.consume_gate.lock()
             await worker.drain().run()
-        await end([*serving, stopping])
+            ended += self._report_ended([task for task in serving.values() if task not in ended])
+        code = 1 if ended else 0
+        await end([*serving.values(), stopping])
         if api is not None:
             await api.stop()
         await worker.flow.store_sync.finish()
@@ -155,14 +157,17 @@ class Life:
         worker.consume_gate.open()
         await worker.consume_gate.run()
 
-    def _exit_code(self, serving: Sequence[asyncio.Task[None]]) -> int:
-        code = 0
-        for task in serving:
-            error = task.exception() if task.done() and not task.cancelled() else None
+    def _report_ended(self, serving: Iterable[asyncio.Task[None]]) -> list[asyncio.Task[None]]:
+        """Report and return the routines that ended, by whatever cause; a stop may let one return."""
+        ended = []
+        for task in [task for task in serving if task.done()]:
+            error = error_of(task)
+            if error is None and not self._worker.stopping.is_set():
+                error = TaskEnded("the routine returned")
             if error is not None:
-                code = 1
+                ended.append(task)
                 self._report_fatal(task.get_name(), error)
-        return code
+        return ended
 
     def _report_fatal(self, name: str, error: BaseException) -> None:
         fatal = self._worker.edge.fatal

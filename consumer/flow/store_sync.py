@@ -1,6 +1,7 @@
 """Keep the subscriptions in memory and those in the store the same.
 
 Data flow: store -> :meth:`StoreSync.reload` -> Subscriptions, Endpoints; disabled here -> store.
+One routine loads; requests that come during a load, or soon after it, become one further load.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from consumer.flow.store.subscriptions import Subscriptions
 from consumer.ports import Recorder, Store
 
 POLL_S = 0.5  #: a change takes effect within a second
+GAP_S = 0.2  #: from the end of one look to the next, at least: requests within this time become one
 LAST_S = 3.0  #: at the end: the longest time for writing disabled subscriptions to the store
 
 
@@ -38,7 +40,7 @@ class StoreSync:
         self._record = record
         self._observe = observe
         self.loaded = asyncio.Event()
-        self._reloads: set[asyncio.Task[None]] = set()  #: that were asked for
+        self._asked = False  #: somebody asked for a load
 
     async def run(self) -> None:
         """Follow for ever; a store that is away, or a bug here, stops no delivery."""
@@ -47,12 +49,14 @@ class StoreSync:
                 await self._look()
             except Exception as error:
                 self._observe.task_failed("store", error)
+            await asyncio.sleep(GAP_S)
             with suppress(TimeoutError):
-                await asyncio.wait_for(self._subscriptions.owing.wait(), POLL_S)
+                await asyncio.wait_for(self._subscriptions.owing.wait(), POLL_S - GAP_S)
             self._subscriptions.owing.clear()  # changes that the store does not take are tried again later
 
     async def _look(self) -> None:
-        if not self.loaded.is_set() or await self._subscriptions.stale():
+        asked, self._asked = self._asked, False
+        if asked or not self.loaded.is_set() or await self._subscriptions.stale():
             await self.reload()
         elif self._subscriptions.trust.due():
             if not self._subscriptions.trust.is_taken(self._store.lineage):
@@ -68,10 +72,9 @@ class StoreSync:
             self.loaded.set()
 
     def reload_soon(self) -> None:
-        """Begin to reload; returns at once."""
-        task = asyncio.get_running_loop().create_task(self.reload())
-        self._reloads.add(task)
-        task.add_done_callback(self._reloads.discard)
+        """Ask for a load, which begins within :data:`GAP_S`; return at once."""
+        self._asked = True
+        self._subscriptions.owing.set()
 
     async def finish(self) -> None:
         """Write the disabled subscriptions, unless the store is away, and close it."""

@@ -7,7 +7,8 @@ more work than us.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from math import inf
 
 from aiormq.abc import ChannelFrame
@@ -15,8 +16,10 @@ from aiormq.channel import Channel
 from pamqp import frame
 from pamqp.commands import Basic
 
-from consumer.edges.broker.connection.connect import CONNECTION_ERRORS
+from consumer.edges.broker.byte_budget import Gate
+from consumer.edges.broker.connection.connect import CONNECTION_ERRORS, closable
 from consumer.ports import BrokerReports
+from consumer.tasks import error_of
 
 FLUSH_S = 0.005  #: longest time that acks of an unbroken run are gathered
 STRAGGLER_S = 0.025  #: longest time that an ack above a gap waits for the gap to close
@@ -30,9 +33,25 @@ class Acks:
     remembered. Beyond *most_sent* they are forgotten, and every later tag is acked by itself.
     """
 
-    def __init__(self, channel: Channel, observe: BrokerReports, *, most_sent: int = MOST_SENT) -> None:
+    def __init__(
+        self,
+        channel: Channel,
+        observe: BrokerReports,
+        *,
+        most_sent: int = MOST_SENT,
+        on_failure: Callable[[BaseException], None] | None = None,
+    ) -> None:
+        """Begin without an ack.
+
+        Args:
+            channel: The channel of the messages.
+            observe: Takes lost settlements.
+            most_sent: Tags above a gap that are remembered.
+            on_failure: Called when acks were lost by an unexpected error, while the channel is open.
+        """
         self.channel = channel
         self._observe = observe
+        self._on_failure = on_failure
         self._loop = asyncio.get_running_loop()
         self._due: dict[int, float] = {}  #: loop time of each settled tag that is not yet sent
         self._sent: set[int] = set()  #: tags above the head that were sent one by one
@@ -60,7 +79,8 @@ class Acks:
         async with self._writing:
             try:
                 give_back = self.channel.basic_reject if failed else self.channel.basic_nack
-                await give_back(tag, requeue=True, wait=False)
+                with closable():
+                    await give_back(tag, requeue=True, wait=False)
             except CONNECTION_ERRORS:
                 self._observe.settles_lost(1)
 
@@ -86,9 +106,10 @@ class Acks:
         self._remember(single)
         async with self._writing:  # a later run must not overtake the single acks below it
             try:
-                if last_in_run:
-                    await self.channel.basic_ack(last_in_run, multiple=True, wait=False)
-                await self._ack_each(single)
+                with closable():
+                    if last_in_run:
+                        await self.channel.basic_ack(last_in_run, multiple=True, wait=False)
+                    await self._ack_each(single)
             except CONNECTION_ERRORS:
                 self._observe.settles_lost(sent + len(single))
 
@@ -124,4 +145,95 @@ class Acks:
     def _start_flush(self) -> None:
         self._planned = False
         self._flushing = self._loop.create_task(self._flush(self._loop.time() - STRAGGLER_S))
-        self._flushing.add_done_callback(lambda _: self._plan() if self._due else None)
+        self._flushing.add_done_callback(self._flushed)
+
+    def _flushed(self, task: asyncio.Task[None]) -> None:
+        error = error_of(task)
+        if error is not None and not self.channel.is_closed and self._on_failure is not None:
+            self._on_failure(error)
+        elif self._due:
+            self._plan()
+
+
+@dataclass(slots=True, eq=False)
+class Consumer:
+    """One queue, consumed over one channel."""
+
+    queue: str
+    acks: Acks
+    #: By the broker: the queue was deleted, and with it our unacked messages, unless :meth:`timed_out`.
+    cancelled: bool = False
+    in_hand: int = 0  #: unsettled messages; counted only with *on_settled*
+    on_settled: Callable[[], None] | None = None  #: called after each settled message
+    leaving: bool = False  #: whether its cancellation was sent
+
+    def handed_over(self) -> None:
+        """Count a message in hand, if settled ones are reported."""
+        if self.on_settled is not None:
+            self.in_hand += 1
+
+    def settled(self) -> None:
+        """Stop counting a message, and report it."""
+        if self.on_settled is not None:
+            self.in_hand -= 1
+            self.on_settled()
+
+    def leave(self) -> None:
+        """Note that its cancellation was sent."""
+        self.leaving = True
+
+    def cancel(self) -> None:
+        """Note that the broker cancelled it."""
+        self.cancelled = True
+
+    def timed_out(self) -> None:
+        """Note that its queue exists: the broker gives its messages out again."""
+        self.cancelled = False
+
+
+class ChannelTicket:
+    """Settles one message, only on the channel of its arrival.
+
+    Its bytes are given back once it is settled. If it is dropped unsettled, because its channel closed, it
+    keeps them until no work on it is left.
+    """
+
+    __slots__ = ("_acks", "_consumer", "_gate", "_tag")
+
+    def __init__(self, consumer: Consumer, gate: Gate, tag: int) -> None:
+        self._acks = consumer.acks
+        self._consumer = consumer
+        self._gate = gate
+        self._tag = tag
+
+    def __del__(self) -> None:
+        """Give its bytes back, unless that has happened."""
+        self._gate.release(self._tag)
+
+    def alive(self) -> bool:
+        """Return whether the message can still be settled by us.
+
+        A closing channel returns all of its messages to their queues, except to deleted ones.
+
+        Source: RabbitMQ "Consumers", consumer cancellation (sent when a queue is deleted).
+        """
+        return not self._acks.channel.is_closed or self._consumer.cancelled
+
+    async def ack(self) -> None:
+        """Settle the message; on a dead channel only count this, as the message will come again."""
+        self._acks.ack(self._tag)
+        self._gate.release(self._tag)
+        self._consumer.settled()
+
+    async def requeue(self) -> None:
+        """Give the message back; on a dead channel the broker has done so already."""
+        await self._give_back(failed=False)
+
+    async def reject(self) -> None:
+        """Give the message back as one that failed; on a dead channel the broker has done so already."""
+        await self._give_back(failed=True)
+
+    async def _give_back(self, *, failed: bool) -> None:
+        await self._acks.requeue(self._tag, failed=failed)
+        self._gate.release(self._tag)
+        self._consumer.settled()

@@ -19,6 +19,7 @@ from consumer.edges.broker.publisher import ConfirmingPublisher, Naming
 from consumer.edges.broker.routes import BrokerRoutes
 from consumer.edges.broker.store_record import BrokerStoreRecord
 from consumer.ports import BrokerReports
+from consumer.tasks import TaskHealth
 from topology.names import Names
 from topology.plan import Plan
 
@@ -43,6 +44,7 @@ class BrokerPorts:
         consuming: The consuming connection, which also carries the acks.
         current: That connection while it is open, for routes and record.
         repair: Set when a queue, binding or exchange is missing.
+        tasks: Takes unexpected ends of the tasks of both connections.
     """
 
     def __init__(self, options: BrokerOptions, observe: BrokerReports) -> None:
@@ -50,12 +52,12 @@ class BrokerPorts:
         refusals = Refusals(observe, time.monotonic)
         self.options = options
         self.repair = asyncio.Event()
+        self.tasks = TaskHealth(observe)
         self.current = CurrentConnection()
         self.consuming = KeepAlive(amqp, "consume", observe, options.sample, refusals=refusals)
         publishing = KeepAlive(amqp, "publish", observe, options.sample, refusals=refusals)
-        self.publisher = ConfirmingPublisher(
-            amqp, publishing, Naming(options.instance, names, options.tenant_header), self.repair.set
-        )
+        naming = Naming(options.instance, names, options.tenant_header)
+        self.publisher = ConfirmingPublisher(amqp, publishing, naming, self.repair.set, self.tasks)
         self.routes = BrokerRoutes(self.current, names.route, options.tenant_header, may_bind=declare)
         self.store_record = BrokerStoreRecord(
             self.current,

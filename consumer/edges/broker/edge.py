@@ -6,12 +6,11 @@ Data flow: queues -> windows -> the listener of :mod:`consumer.ports`; sizes of 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import count
-from typing import Any
 
 from aio_pika.abc import AbstractConnection
 
@@ -24,6 +23,7 @@ from consumer.edges.broker.queue_depths import CountIndexed, ParkedTotal, follow
 from consumer.edges.broker.topology_check import Inspection
 from consumer.edges.broker.windows import UNBOUNDED, Window, WindowReader
 from consumer.ports import BrokerListener, BrokerReports, Incoming, QueueDepths, Source
+from consumer.tasks import OwnedTasks, Step, TaskEnded, end, error_of
 from topology.check import Finding
 from topology.declare import TopologyError, declare
 from topology.names import Names
@@ -31,7 +31,6 @@ from topology.probe import missing_parts
 
 REPAIR_PAUSE_S = 2.0  #: shortest pause between two declarations of the topology
 NOTICE_S = 0.5  #: time in which every worker notices that a queue was deleted, before one declares it again
-RECANCEL_S = 0.2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,6 +86,7 @@ class BrokerEdge:
             self._window_broke,
             partial(self.wants, window.source),
             budget=self._budget,
+            health=self._ports.tasks,
         )
 
     async def run(self) -> None:
@@ -94,18 +94,18 @@ class BrokerEdge:
 
         Raises:
             TopologyMismatch: at the start, the topology on the broker is not the planned one.
+            TaskEnded: the task of a connection was cancelled by another one, or returned.
         """
         tasks = [
-            asyncio.ensure_future(self._ports.publisher.run()),
-            asyncio.ensure_future(self._ports.consuming.run(self._session)),
+            asyncio.create_task(self._ports.publisher.run(), name="publishing connection"),
+            asyncio.create_task(self._ports.consuming.run(self._session), name="consuming connection"),
         ]
         try:
-            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            ended, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
         finally:
             await end(tasks)
-        for task in tasks:
-            if not task.cancelled() and (error := task.exception()) is not None:
-                raise error
+        for task in ended:
+            raise error_of(task) or TaskEnded(f"{task.get_name()}: the task returned")
 
     async def stop_consuming(self) -> None:
         """Cancel every consumer; channels stay open so that messages in hand can be settled."""
@@ -151,7 +151,7 @@ class BrokerEdge:
         quiet = [r.window.source.value for r in self._readers if self._misses(r)]
         if quiet:
             return f"not consuming: {', '.join(quiet)}"
-        return self._ports.publisher.pressed()
+        return self._ports.publisher.pressed() or self._ports.tasks.unready()
 
     def notes(self) -> Sequence[str]:
         """Return harmless differences on the broker, without names, as anybody may read them."""
@@ -190,22 +190,29 @@ class BrokerEdge:
 
     async def _serve(self, connection: AbstractConnection) -> None:
         """Run all tasks of a connection, until it closes."""
-        side_tasks: list[Awaitable[None]] = [
-            self._repairs(connection),
-            follow_sizes(connection, self._ports.options.sized_queues, self._options.depths, self._parked),
-            self._follow_pressure(),
-        ]
-        if self._options.inspection is not None:
-            side_tasks.append(self._options.inspection.follow(connection, self._observe))
-        if self._options.control is not None:
-            side_tasks.append(self._control(connection, self._options.control))
-        tasks = [asyncio.ensure_future(t) for t in side_tasks]
-        tasks += [asyncio.ensure_future(reader.run(connection)) for reader in self._readers]
+        transport = underlay(connection)
+        tasks = OwnedTasks(self._ports.tasks, lambda: transport.is_closed)
+        for name, step in self._steps(connection):
+            tasks.keep(name, step)
         try:
-            await closed(underlay(connection))
+            await closed(transport)
         finally:
-            await end(tasks)
+            await tasks.end()
             self._listener.reopened()
+
+    def _steps(self, connection: AbstractConnection) -> Iterator[tuple[str, Step]]:
+        """Yield what runs side by side on a connection, by name."""
+        options, ports = self._options, self._ports
+        queues = ports.options.sized_queues
+        yield "repair", partial(self._repairs, connection)
+        yield "sizes", partial(follow_sizes, connection, queues, options.depths, self._parked)
+        yield "suspect", self._follow_pressure
+        if options.inspection is not None:
+            yield "topology check", partial(options.inspection.follow, connection, self._observe)
+        if options.control is not None:
+            yield "control", partial(self._control, connection, options.control)
+        for reader in self._readers:
+            yield reader.name, partial(reader.run, connection)
 
     async def _declare(self, connection: AbstractConnection) -> None:
         """Declare the plan, or without the right to, check that it is declared.
@@ -264,7 +271,10 @@ class BrokerEdge:
                 await channel.queue_bind(queue, exchange)
 
                 async def take(message: object) -> None:
-                    self._listener.control(getattr(message, "body", b""))
+                    try:
+                        self._listener.control(getattr(message, "body", b""))
+                    except Exception as error:  # a bug: the next message may be well
+                        self._observe.task_failed("control", error)
 
                 await channel.basic_consume(queue, take, no_ack=True)
                 self._listener.listening()
@@ -272,19 +282,6 @@ class BrokerEdge:
             except CONNECTION_ERRORS as error:
                 self._observe.warned("control.lost", detail=str(error)[:300])
             await asyncio.sleep(REPAIR_PAUSE_S)
-
-
-async def end(tasks: Sequence[asyncio.Future[Any]]) -> None:
-    """Cancel *tasks* until each has ended.
-
-    Cancelling once is not enough. A call of the AMQP library that is cancelled while its connection closes
-    raises the connection's error instead, and a loop that continues after errors would then continue.
-    """
-    while left := [task for task in tasks if not task.done()]:
-        for task in left:
-            task.cancel()
-        await asyncio.wait(left, timeout=RECANCEL_S)
-    await asyncio.gather(*tasks, return_exceptions=True)
 
 
 async def _flushed(reader: WindowReader) -> None:

@@ -34,6 +34,7 @@ from consumer.edges.broker.exchange_channels import ExchangeChannels
 from consumer.edges.broker.wire.confirmed import Confirms
 from consumer.ports import BrokerReports, Publication
 from topology.names import Names
+from consumer.tasks import OwnedTasks, TaskHealth
 
 WATCH_S = 0.5  #: interval of the checks for a blocked connection and old confirms
 QUEUES_KEPT = 1_024  #: routing keys whose queue is remembered
@@ -89,6 +90,7 @@ class ConfirmingPublisher:
         keep_alive: KeepAlive,
         naming: Naming,
         on_missing: Callable[[], None],
+        tasks: TaskHealth | None = None,
     ) -> None:
         """Prepare; :meth:`run` connects.
 
@@ -97,11 +99,13 @@ class ConfirmingPublisher:
             keep_alive: Keeps the publishing connection.
             naming: Ids and names.
             on_missing: Called when an exchange, queue or binding is missing.
+            tasks: Takes unexpected ends of tasks; None makes one.
         """
         self._options = options
         self._keep_alive = keep_alive
         self._observe: BrokerReports = keep_alive.observe
         self._naming = naming
+        self._tasks = tasks or TaskHealth(self._observe)
         self._ids = map(f"{naming.ids}-{{:x}}".format, count())
         self._connection: AbstractConnection | None = None
         self._destinations = Destinations(self._lost)
@@ -170,17 +174,18 @@ class ConfirmingPublisher:
         transport = underlay(connection)
         self._connection = connection
         self.exchange_channels.connect(connection)
-        watch = asyncio.create_task(self._watch(transport))
+        tasks = OwnedTasks(self._tasks, lambda: transport.is_closed)
+        tasks.keep("confirms", lambda: self._watch(transport))
         try:
             while not transport.is_closed:
                 await self._channel_session(connection, transport)
         finally:
-            watch.cancel()
             self._connection = None
             self.exchange_channels.connect(None)
             self._destinations.disconnected()
             self._note_stuck(frozenset())
             self._press("not connected")
+            await tasks.end()
 
     async def _channel_session(self, connection: AbstractConnection, transport: Connection) -> None:
         """Serve publishes on one channel until it closes, as after a publish to a missing exchange."""

@@ -13,7 +13,7 @@ from aiormq.channel import Channel
 from aiormq.exceptions import ChannelAccessRefused
 
 from consumer.core.errors import BrokerUnavailable
-from consumer.edges.broker.connection.connect import CONNECTION_ERRORS, open_channel
+from consumer.edges.broker.connection.connect import CONNECTION_ERRORS, closable, open_channel
 from consumer.edges.broker.connection.current import CurrentConnection
 from consumer.flow.base.cancelled import is_asked_to_end
 from topology.matching import tenant_arguments
@@ -82,12 +82,13 @@ class BrokerRoutes:
     async def _on_channel(self, step: Callable[[Channel], Awaitable[T]]) -> T:
         connection = self._current.get()
         try:
-            channel = await open_channel(connection, confirms=False)
-            try:
-                return await step(channel)
-            finally:
-                if not channel.is_closed:
-                    await channel.close(timeout=5)
+            with closable():
+                channel = await open_channel(connection, confirms=False)
+                try:
+                    return await step(channel)
+                finally:
+                    if not channel.is_closed:
+                        await channel.close(timeout=5)
         except CONNECTION_ERRORS as error:
             raise BrokerUnavailable(f"bindings cannot be changed now: {error}") from None
         except asyncio.CancelledError:

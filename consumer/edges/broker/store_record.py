@@ -28,6 +28,7 @@ from consumer.edges.broker.connection.connect import (
     CONNECTION_ERRORS,
     NOT_THERE,
     AmqpOptions,
+    closable,
     close_quietly,
     connect,
     open_channel,
@@ -81,8 +82,9 @@ class BrokerStoreRecord:
         """
         connection = self._current.get()
         try:
-            async with self._turn, self._alone(connection):
-                return await self._settle(connection, decide)
+            with closable():
+                async with self._turn, self._alone(connection):
+                    return await self._settle(connection, decide)
         except CONNECTION_ERRORS as error:
             reason = str(error) or type(error).__name__
             remedy = f"; {NOT_THERE}" if isinstance(error, ChannelNotFoundEntity) else ""

@@ -7,7 +7,8 @@ inside them would be cut.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,10 +18,11 @@ from aiormq.channel import Channel
 from pamqp.commands import Basic
 
 from consumer.core.fairness.prefetch import Prefetch
-from consumer.edges.broker.acks import Acks
+from consumer.edges.broker.acks import Acks, ChannelTicket, Consumer
 from consumer.edges.broker.byte_budget import ByteBudget, Gate
 from consumer.edges.broker.connection.connect import (
     CONNECTION_ERRORS,
+    closable,
     close_reason,
     closed,
     open_channel,
@@ -29,6 +31,7 @@ from consumer.edges.broker.connection.connect import (
 from consumer.edges.broker.connection.server import counts_only_failures, is_there
 from consumer.edges.broker.wire.raw_message import Returns, raw_message
 from consumer.ports import BrokerReports, Incoming, Source
+from consumer.tasks import OwnedTasks, TaskHealth
 
 REOPEN_FIRST_S = 0.2
 REOPEN_MAX_S = 5.0
@@ -48,90 +51,6 @@ class Window:
     counted: bool = True  #: whether the broker counts returns in ``x-delivery-count``, as quorum queues do
 
 
-@dataclass(slots=True, eq=False)
-class Consumer:
-    """One queue, consumed over one channel."""
-
-    queue: str
-    acks: Acks
-    #: By the broker: the queue was deleted, and with it our unacked messages, unless :meth:`timed_out`.
-    cancelled: bool = False
-    in_hand: int = 0  #: unsettled messages; counted only with *on_settled*
-    on_settled: Callable[[], None] | None = None  #: called after each settled message
-    leaving: bool = False  #: whether its cancellation was sent
-
-    def handed_over(self) -> None:
-        """Count a message in hand, if settled ones are reported."""
-        if self.on_settled is not None:
-            self.in_hand += 1
-
-    def settled(self) -> None:
-        """Stop counting a message, and report it."""
-        if self.on_settled is not None:
-            self.in_hand -= 1
-            self.on_settled()
-
-    def leave(self) -> None:
-        """Note that its cancellation was sent."""
-        self.leaving = True
-
-    def cancel(self) -> None:
-        """Note that the broker cancelled it."""
-        self.cancelled = True
-
-    def timed_out(self) -> None:
-        """Note that its queue exists: the broker gives its messages out again."""
-        self.cancelled = False
-
-
-class ChannelTicket:
-    """Settles one message, only on the channel of its arrival.
-
-    Its bytes are given back once it is settled. If it is dropped unsettled, because its channel closed, it
-    keeps them until no work on it is left.
-    """
-
-    __slots__ = ("_acks", "_consumer", "_gate", "_tag")
-
-    def __init__(self, consumer: Consumer, gate: Gate, tag: int) -> None:
-        self._acks = consumer.acks
-        self._consumer = consumer
-        self._gate = gate
-        self._tag = tag
-
-    def __del__(self) -> None:
-        """Give its bytes back, unless that has happened."""
-        self._gate.release(self._tag)
-
-    def alive(self) -> bool:
-        """Return whether the message can still be settled by us.
-
-        A closing channel returns all of its messages to their queues, except to deleted ones.
-
-        Source: RabbitMQ "Consumers", consumer cancellation (sent when a queue is deleted).
-        """
-        return not self._acks.channel.is_closed or self._consumer.cancelled
-
-    async def ack(self) -> None:
-        """Settle the message; on a dead channel only count this, as the message will come again."""
-        self._acks.ack(self._tag)
-        self._gate.release(self._tag)
-        self._consumer.settled()
-
-    async def requeue(self) -> None:
-        """Give the message back; on a dead channel the broker has done so already."""
-        await self._give_back(failed=False)
-
-    async def reject(self) -> None:
-        """Give the message back as one that failed; on a dead channel the broker has done so already."""
-        await self._give_back(failed=True)
-
-    async def _give_back(self, *, failed: bool) -> None:
-        await self._acks.requeue(self._tag, failed=failed)
-        self._gate.release(self._tag)
-        self._consumer.settled()
-
-
 @dataclass(slots=True)
 class WindowReader:
     """Keeps one window open on the current connection."""
@@ -143,28 +62,42 @@ class WindowReader:
     wanted: Callable[[], bool]  #: whether to consume now; called at each :meth:`follow`
     consuming: bool = False
     budget: ByteBudget = field(default_factory=lambda: ByteBudget(UNBOUNDED))
+    health: TaskHealth | None = None  #: takes unexpected ends of tasks; None makes one
+    _health: TaskHealth = field(init=False)
+    _tasks: OwnedTasks = field(init=False)
     _prefetch: Prefetch = field(init=False)
     _acks: Acks | None = None
     _gate: Gate | None = None
     _consumers: dict[str | None, Consumer] = field(default_factory=dict)  #: by tag
     _cancelled: asyncio.Event | None = None
     _turn: asyncio.Lock = field(default_factory=asyncio.Lock)  #: for changes of consumers, one per channel
-    _following: asyncio.Task[None] | None = None
+    _changing: bool = False  #: a change of the consumers is under way, or was cut: the channel is unknown
     _resizing: asyncio.Task[None] | None = None
 
     def __post_init__(self) -> None:
-        """Begin with a prefetch that fits messages of any size."""
         self._prefetch = Prefetch(self.window.prefetch, self.window.room_bytes)
+        self._health = self.health or TaskHealth(self.observe)
+        self._tasks = OwnedTasks(self._health, lambda: self._acks is None or self._acks.channel.is_closed)
+
+    @property
+    def name(self) -> str:
+        """The name of its task."""
+        return f"window {self.window.source.value}"
 
     async def run(self, connection: AbstractConnection) -> None:
-        """Consume until the connection closes; a broken channel is opened again."""
+        """Consume until the connection closes; a broken channel is opened again.
+
+        Called anew after an unexpected end, it keeps the channel with the messages in hand if it can.
+        """
         transport, pause_s = underlay(connection), REOPEN_FIRST_S
         while not transport.is_closed:
             try:
-                self._take_over(await open_channel(connection, confirms=False))
-                await self._follow()
-                pause_s = REOPEN_FIRST_S
-                await self._until_broken(connection)
+                with closable():
+                    await self._open(connection)
+                    await self._follow()
+                    self._health.began(self.name)
+                    pause_s = REOPEN_FIRST_S
+                    await self._until_broken(connection)
             except CONNECTION_ERRORS as error:
                 self.observe.warned("window.failed", source=self.window.source.value, detail=str(error)[:300])
             finally:
@@ -176,24 +109,41 @@ class WindowReader:
     async def follow(self) -> None:
         """Start or stop consuming, as *wanted* returns now; after a stop no message is passed on.
 
-        The channel stays open, so that its messages can be settled. A broken one is opened again by
-        :meth:`run`, which then calls *wanted* too.
+        The channel stays open, so that its messages can be settled. A broken one, and one on which a change
+        failed, is opened again by :meth:`run`, which then calls *wanted* too.
         """
         try:
             await self._follow()
         except CONNECTION_ERRORS:
-            return
+            await self._close_changing()
 
     async def flush(self) -> None:
         """Return once the broker has every ack: an answer that follows the acks proves it."""
         acks = self._acks
         if acks is not None and not acks.channel.is_closed:
             await acks.flush()
-            with self.budget.lifted():
+            with self.budget.lifted(), closable():
                 await acks.channel.basic_qos(prefetch_count=self._prefetch.value, timeout=5)
 
+    async def _open(self, connection: AbstractConnection) -> None:
+        """Open a channel, unless the last one is still of use."""
+        acks = self._acks
+        if acks is None or acks.channel.is_closed or underlay(connection) is not acks.channel.connection:
+            self._take_over(await open_channel(connection, confirms=False))
+        elif self._changing:
+            await self._close_changing()
+            await self._open(connection)
+
+    async def _close_changing(self) -> None:
+        """Close a channel whose consumers are unknown; the broker gives its messages out again."""
+        acks = self._acks
+        if self._changing and acks is not None and not acks.channel.is_closed:
+            with suppress(*CONNECTION_ERRORS), closable():
+                await acks.channel.close(timeout=LOOK_S)
+
     def _take_over(self, channel: Channel) -> None:
-        self._acks, cancelled = Acks(channel, self.observe), asyncio.Event()
+        self._acks, cancelled = Acks(channel, self.observe, on_failure=self._acks_failed), asyncio.Event()
+        self._changing = False
         self._gate = Gate(channel, self.budget)
         self._turn = asyncio.Lock()
         self._cancelled = cancelled
@@ -218,11 +168,22 @@ class WindowReader:
             channel = acks.channel
             if channel.is_closed or acks is not self._acks:
                 return
-            if not self.wanted():
-                self.consuming = False
-                await self._leave_off(channel)
-            elif not channel.consumers:
-                await self._consume(acks)
+            with self._change():
+                if not self.wanted():
+                    self.consuming = False
+                    await self._leave_off(channel)
+                elif not channel.consumers:
+                    await self._consume(acks)
+                else:
+                    self.consuming = True
+
+    @contextmanager
+    def _change(self) -> Iterator[None]:
+        """Note that the consumers are unknown, if the block does not reach its end."""
+        self._changing = True
+        with closable():
+            yield
+        self._changing = False
 
     async def _leave_off(self, channel: Channel) -> None:
         """Stop consuming; return once all messages that the broker had sent before have arrived.
@@ -284,7 +245,7 @@ class WindowReader:
         """Adapt the prefetch to the sizes of messages."""
         now = asyncio.get_running_loop().time()
         if self._prefetch.add(size_bytes, now) and (self._resizing is None or self._resizing.done()):
-            self._resizing = asyncio.get_running_loop().create_task(self._resize())
+            self._resizing = self._tasks.run_once(self.name, self._resize, self._change_failed)
 
     async def _resize(self) -> None:
         """Consume again with another prefetch, which the broker cannot change otherwise.
@@ -301,35 +262,42 @@ class WindowReader:
                     return
                 before = self._prefetch.value
                 after = self._prefetch.change(asyncio.get_running_loop().time())
-                await self._leave_off(channel)
-                if self.wanted():
-                    await self._add_consumers(acks)
-                else:
-                    self.consuming = False
+                with self._change():
+                    await self._leave_off(channel)
+                    if self.wanted():
+                        await self._add_consumers(acks)
+                    else:
+                        self.consuming = False
             source = self.window.source.value
             self.observe.said("window.resized", source=source, before=before, prefetch=after)
         except CONNECTION_ERRORS:
-            return
-        except Exception:  # the library gives a bare one to the calls on a channel that is closed on purpose
-            if not acks.channel.is_closed:
-                raise
+            await self._close_changing()
 
     def _settled(self) -> None:
         """Start to consume again, if a consumer waits for the settled message."""
         if self._acks is not None and not self._acks.channel.consumers:
-            self._following = asyncio.get_running_loop().create_task(self.follow())
+            self._tasks.run_once(self.name, self.follow, self._change_failed)
+
+    def _change_failed(self) -> None:
+        """Let :meth:`run` open the channel anew, as its consumers are unknown."""
+        self._changing = True
+        self._tasks.run_once(self.name, self._close_changing, lambda: None)
+
+    def _acks_failed(self, error: BaseException) -> None:
+        """Let :meth:`run` open the channel anew, as acks are lost: their messages come again."""
+        self._health.ended(self.name, error)
+        self._change_failed()
 
     async def _until_broken(self, connection: AbstractConnection) -> None:
         if self._acks is None or self._cancelled is None:
             return
         channel, cancelled, transport = self._acks.channel, self._cancelled, underlay(connection)
-        waiting = asyncio.ensure_future(cancelled.wait())
-        closing = asyncio.ensure_future(closed(channel, transport))
+        ends = [asyncio.ensure_future(cancelled.wait()), asyncio.ensure_future(closed(channel, transport))]
         try:
-            await asyncio.wait({waiting, closing}, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
         finally:
-            waiting.cancel()
-            closing.cancel()
+            for waiting in ends:
+                waiting.cancel()
         source = self.window.source.value
         if cancelled.is_set():
             deleted = await self._deleted(connection)
@@ -369,7 +337,10 @@ class WindowReader:
             if consumer.leaving and self.budget.is_over():
                 await ticket.requeue()
                 return
-            deliver(source, Incoming(raw_message(message, queue, counted), ticket))
-            self._note_size(size_bytes)
+            try:
+                deliver(source, Incoming(raw_message(message, queue, counted), ticket))
+                self._note_size(size_bytes)
+            except Exception as error:  # a bug: the message stays unsettled, the others go on
+                self.observe.task_failed(self.name, error)
 
         return take

@@ -12,10 +12,10 @@ from prometheus_client import CollectorRegistry
 from consumer.edges.broker import byte_budget as budget_module
 from consumer.edges.broker.byte_budget import ByteBudget
 from consumer.edges.broker.connection.connect import underlay
-from consumer.edges.broker.edge import end
 from consumer.edges.broker.windows import Window, WindowReader
 from consumer.flow.observe.observer import Observer
 from consumer.ports import Incoming, Source
+from consumer.tasks import end
 from metrics.series import Series
 from tests.support.broker.topology import PATIENCE_S, SMALL, Live, connected, standing
 from tests.support.fakes import RecordingLog

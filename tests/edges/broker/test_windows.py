@@ -11,12 +11,13 @@ from prometheus_client import CollectorRegistry
 from consumer.core.errors import BrokerUnavailable
 from consumer.edges.broker.broker_ports import BrokerOptions, BrokerPorts
 from consumer.edges.broker.connection.connect import AmqpOptions
-from consumer.edges.broker.edge import BrokerEdge, EdgeOptions, end
+from consumer.edges.broker.edge import BrokerEdge, EdgeOptions
 from consumer.edges.broker.prefetch import windows
 from consumer.edges.broker.windows import Window, WindowReader
 from consumer.flow.observe.observer import Observer
 from consumer.ports import Incoming, Publication, Source
 from consumer.settings import Settings, load_settings
+from consumer.tasks import end
 from metrics.series import Series
 from tests.support.broker.reading import Listener
 from tests.support.broker.topology import PATIENCE_S, SMALL, Live, connected, standing

@@ -6,7 +6,8 @@ import asyncio
 import re
 import ssl
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TypeAlias, cast
 
@@ -295,6 +296,25 @@ async def closed(*resources: Connection | Channel) -> None:
     finally:
         for closing in closings:
             closing.cancel()
+
+
+@contextmanager
+def closable() -> Iterator[None]:
+    """Turn the cancellation of a library call into a connection error, unless this task was cancelled.
+
+    When this worker closes a channel or a connection, the library cancels the calls of all tasks on it. Such
+    a cancellation would end a task that has to go on.
+
+    Raises:
+        ConnectionAbortedError: the channel or the connection of the call was closed by this worker.
+    """
+    try:
+        yield
+    except asyncio.CancelledError:
+        task = asyncio.current_task()
+        if task is None or task.cancelling():
+            raise
+        raise ConnectionAbortedError("closed by this worker") from None
 
 
 async def close_reason(resource: Connection | Channel) -> str:
