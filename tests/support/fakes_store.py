@@ -37,12 +37,14 @@ class MemoryStore:
 
     Attributes:
         failure: Raised by every call while it is set: a store that is away (fault 68).
+        loads: How often the subscriptions were loaded.
         locked: Ids of subscriptions whose secrets cannot be decrypted (fault 69).
         paused: Ids of subscriptions that an operator paused.
     """
 
     def __init__(self, rules: SubscriptionRules | None = None) -> None:
         self.failure: Exception | None = None
+        self.loads = 0
         self.locked: set[str] = set()
         self.paused: set[str] = set()
         self._rules = rules or SubscriptionRules()
@@ -57,6 +59,7 @@ class MemoryStore:
 
     async def load(self) -> Sequence[Subscription]:
         """Return every subscription, enabled or not."""
+        self.loads += 1
         entries = await self.entries()
         self._loaded = self._version
         marks = {number: f"{self.branch}{number}" for number in range(self._version + 1)}

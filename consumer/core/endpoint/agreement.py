@@ -16,10 +16,10 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeVar
 
 import orjson
 
@@ -28,8 +28,12 @@ from consumer.core.endpoint.health import Failing, Health
 from consumer.core.store.lineage import Generation
 from consumer.core.store.lineage import read as read_generation
 
+T = TypeVar("T")
+
 #: Distance of heart-beats.
 BEAT_S: Final = 2.0
+#: Endpoints in a beat, at most, of each kind: changed lately, and not closed. More take turns in later beats.
+BEAT_ENDPOINTS: Final = 200
 #: A worker that sent nothing for this long is gone: three beats may be lost.
 ALIVE_S: Final = 7.0
 #: Workers that are counted at most, so that made-up names cannot fill the memory.
@@ -308,6 +312,21 @@ def remembered(state: str, epoch: int, since: float, policy: BreakerPolicy) -> S
     return Open(since + cooldown_s(policy, 1, 0.0), epoch)
 
 
+class Rotation:
+    """Takes ids in turn, a bounded number at a time, until each one has had its turn."""
+
+    def __init__(self) -> None:
+        self._left: list[str] = []
+
+    def take(self, count: int, every: Callable[[], Iterable[str]]) -> Sequence[str]:
+        """Return the next ids, at most *count*; *every* returns all of them for a new round."""
+        if not self._left:
+            self._left = list(every())
+        taken = self._left[-count:]
+        del self._left[-count:]
+        return taken
+
+
 @dataclass(slots=True)
 class Workers:
     """The other live workers, by the time of their last message. Times are monotonic seconds."""
@@ -335,7 +354,6 @@ class Workers:
         return 1 + len(self._heard)
 
 
-def batches(news: Iterable[News], size: int) -> Sequence[Sequence[News]]:
-    """Cut *news* into batches of at most *size*; without news there is one empty batch."""
-    listed = list(news)
-    return [listed[start : start + size] for start in range(0, len(listed), size)] or [[]]
+def batches(of: Sequence[T], size: int) -> Sequence[Sequence[T]]:
+    """Cut *of* into batches of at most *size*; without any there is one empty batch."""
+    return [of[start : start + size] for start in range(0, len(of), size)] or [()]

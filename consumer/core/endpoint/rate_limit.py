@@ -58,6 +58,10 @@ class RateLimit(NamedTuple):
         """Return the limit after one more reservation; unlike requests, these run ahead without a bound."""
         return self._replace(next_at=max(self.next_at, now) + self.interval_s)
 
+    def reshaped(self, shape: RateLimit) -> RateLimit:
+        """Return the limit with the interval and the slack of *shape*; what is reserved stays reserved."""
+        return shape._replace(next_at=self.next_at)
+
     def set_back(self, by_s: float) -> RateLimit:
         """Return the limit after the wall clock was set back, or forward where *by_s* is negative.
 
@@ -80,6 +84,15 @@ def per_second(rate_per_s: float, burst: int | None = None, workers: int = 1) ->
     return RateLimit(1 / share, max(1 if burst is None else 0, ahead) / share)
 
 
-def per_period(count: int, period_s: float) -> RateLimit:
-    """Return a quota: *count* at once, then one each *period_s* / *count*. Source: S0-10."""
-    return RateLimit(period_s / count, period_s - period_s / count)
+def per_period(count: int, period_s: float, workers: int = 1) -> RateLimit:
+    """Return one worker's share of a quota: *count* at once, then one each *period_s* / *count*.
+
+    Args:
+        count: Of all workers together, at least 1. A worker whose share is below one gets one at a time.
+        period_s: In which all workers together get *count*.
+        workers: Live workers, at least 1.
+
+    Source: S0-10.
+    """
+    interval_s = period_s * workers / count
+    return RateLimit(interval_s, max(0.0, period_s - interval_s))

@@ -1,15 +1,16 @@
 """Turn raw dead letters into parked entries, and archive entries whose time is over.
 
 Data flow: leveret.overflow -> parked entry -> leveret.parked; leveret.expired -> archive file.
-One message is worked off at a time: while the parked queue is full, only this module waits. A message is
-given back before the broker's consumer timeout would take it away.
+Of each kind one message is worked off at a time: while the parked queue is full, dead letters wait for room,
+and expired entries are archived all the same. A message is given back before the broker's consumer timeout
+would take it away.
 """
 
 from __future__ import annotations
 
 import asyncio
 import base64
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 
 from consumer.core.errors import BadEvent, BrokerUnavailable
@@ -48,32 +49,47 @@ REASONS: Mapping[str, tuple[ParkReason, str]] = {
 UNTOLD = "the broker gave up on it, and no queue of Leveret's can have written its x-death"
 
 
+class _Desk:
+    """The messages of one kind, and the lock that is held while one is worked off."""
+
+    def __init__(self) -> None:
+        self.waiting: asyncio.Queue[Incoming] = asyncio.Queue()
+        self.busy = asyncio.Lock()  #: held while a message is worked off, and for ever after a stop
+
+    async def work(self, work_off: Callable[[Incoming], Awaitable[None]]) -> None:
+        """Work for ever, one message after the other."""
+        while True:
+            incoming = await self.waiting.get()
+            async with self.busy:
+                if incoming.ticket.alive():
+                    await work_off(incoming)
+
+
 class DeadLetters:
-    """Works off the overflow and expired queues."""
+    """Works off the overflow and expired queues, side by side."""
 
     def __init__(self, context: Context, archive: Archive) -> None:
         self._context = context
         self._archive = archive
         self._outbox = Outbox(context, patient=True)
-        self._queue: asyncio.Queue[tuple[Incoming, bool]] = asyncio.Queue()
-        self._desk = asyncio.Lock()  #: held while a message is worked off, and for ever after :meth:`leave`
+        self._dead = _Desk()
+        self._expired = _Desk()
         self._leaving = False
         self._given_back = 0  #: messages, since the start
 
     def offer(self, incoming: Incoming, *, expired: bool) -> None:
         """Take one message of the overflow queue, or of the expired queue."""
-        self._queue.put_nowait((incoming, expired))
+        desk = self._expired if expired else self._dead
+        desk.waiting.put_nowait(incoming)
 
     async def run(self) -> None:
-        """Work for ever, one message after the other."""
-        while True:
-            incoming, expired = await self._queue.get()
-            async with self._desk:
-                if incoming.ticket.alive():
-                    await self._work_off(incoming, expired=expired)
+        """Work for ever; an error of one kind ends both, so that the owner of this routine learns of it."""
+        async with asyncio.TaskGroup() as desks:
+            desks.create_task(self._dead.work(self._work_off_dead))
+            desks.create_task(self._expired.work(self._work_off_expired))
 
     async def leave(self, limit_s: float) -> int:
-        """Begin nothing more; return once the present message is settled, or after *limit_s*.
+        """Begin nothing more; return once the present messages are settled, or after *limit_s*.
 
         Messages that were not begun are given back, and so is one that waits for room in the parked queue. A
         publish under way is waited for: without its ack the broker would give out a parked message again.
@@ -82,20 +98,24 @@ class DeadLetters:
             How many messages were given back.
         """
         self._leaving, before = True, self._given_back
-        while not self._queue.empty():
-            await self._give_back(self._queue.get_nowait()[0])
-        try:
-            await asyncio.wait_for(self._desk.acquire(), limit_s)
-        except TimeoutError:
-            self._context.observe.warned("drain.abandoned", unsettled=1)
+        desks = (self._dead, self._expired)
+        for desk in desks:
+            while not desk.waiting.empty():
+                await self._give_back(desk.waiting.get_nowait())
+        ended = await asyncio.gather(*(_acquired(desk.busy, limit_s) for desk in desks))
+        if not all(ended):
+            self._context.observe.warned("drain.abandoned", unsettled=ended.count(False))
         return self._given_back - before
 
-    async def _work_off(self, incoming: Incoming, *, expired: bool) -> None:
+    async def _work_off_dead(self, incoming: Incoming) -> None:
+        await self._work_off(incoming, self._park(incoming.message, self._impatience(incoming)))
+
+    async def _work_off_expired(self, incoming: Incoming) -> None:
+        await self._work_off(incoming, self._archive_entry(incoming.message))
+
+    async def _work_off(self, incoming: Incoming, work: Awaitable[None]) -> None:
         try:
-            if expired:
-                await self._archive_entry(incoming.message)
-            else:
-                await self._park(incoming.message, self._impatience(incoming))
+            await work
             await incoming.ticket.ack()
         except BrokerUnavailable:  # given up; every try was counted and logged
             await self._give_back(incoming)
@@ -178,6 +198,14 @@ class DeadLetters:
         if entry_id is not None:
             self._context.record.unparked(entry_id)
         self._context.observe.entry_expired(shown, parked_for_s(raw, self._context.clock.now()))
+
+
+async def _acquired(lock: asyncio.Lock, limit_s: float) -> bool:
+    try:
+        await asyncio.wait_for(lock.acquire(), limit_s)
+    except TimeoutError:
+        return False
+    return True
 
 
 def _unreadable(error: Exception) -> str:

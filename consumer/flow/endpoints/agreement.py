@@ -10,11 +10,19 @@ receives nothing.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from consumer.core.endpoint import agreement
-from consumer.core.endpoint.agreement import BEAT_S, News, NewsKind, NewsMessage, Workers
+from consumer.core.endpoint.agreement import (
+    BEAT_ENDPOINTS,
+    BEAT_S,
+    News,
+    NewsKind,
+    NewsMessage,
+    Rotation,
+    Workers,
+)
 from consumer.core.endpoint.breaker import Closed
 from consumer.core.errors import BrokerUnavailable
 from consumer.core.subscription.subscription import endpoint_id
@@ -50,6 +58,8 @@ class Agreement:
         self._workers = Workers()
         self._greets = False  #: the next message asks the others for their news
         self._asked = False  #: another worker asked for all news
+        self._recent = Rotation()  #: of the endpoints that changed lately
+        self._unwell = Rotation()  #: of those whose breaker is not closed
 
     def listening(self) -> None:
         """Ask the others for their news: from now on their messages reach this worker."""
@@ -84,9 +94,12 @@ class Agreement:
     def _take(self, news: News, *, first: bool) -> None:
         """Take over better news; *first* is true for a worker that probes before this one."""
         subscription = self._subscriptions.get(news.subscription)
-        if subscription is None or endpoint_id(subscription.tenant, subscription.url) != news.endpoint:
+        if subscription is None:
             return
         endpoint = self._endpoints.met(subscription)
+        here = endpoint_id(subscription.tenant, subscription.url) if endpoint is None else endpoint.id
+        if here != news.endpoint:
+            return
         if endpoint is None:
             self._endpoints.prior.add(news)
             if news.state == "closed" and not (news.held_s or news.failing_s):
@@ -123,7 +136,7 @@ class Agreement:
             except TimeoutError:
                 next_at = clock.monotonic() + BEAT_S
                 self._count(clock.monotonic())
-                await self._publish(NewsKind.BEAT, self._recent())
+                await self._publish(NewsKind.BEAT, self._repeated())
             wake.clear()
             await self._publish_due()
 
@@ -134,20 +147,22 @@ class Agreement:
     async def _publish_due(self) -> None:
         if self._greets:
             self._greets = False
-            await self._publish(NewsKind.HELLO, self._recent())
+            await self._publish(NewsKind.HELLO, self._repeated())
         if self._asked:
             self._asked = False
             await self._publish(NewsKind.STATE, [e for e in self._endpoints.all() if _is_news(e)])
         if due := self._announcements.take_due():
-            await self._publish(
-                NewsKind.STATE, [e for e in self._endpoints.all() if e.subscription.id in due]
-            )
+            await self._publish(NewsKind.STATE, self._known(due))
 
     async def _publish(self, kind: NewsKind, endpoints: Sequence[Endpoint]) -> None:
-        """Publish the news of some endpoints; without a broker a later beat repeats them."""
-        now = self._context.clock.now()
-        self._endpoints.steady(now)
-        for news in agreement.batches((_news(e, now) for e in endpoints), AT_ONCE):
+        """Publish the news of some endpoints; without a broker a later beat repeats them.
+
+        The loop gets a turn after each batch, however many there are.
+        """
+        for batch in agreement.batches(endpoints, AT_ONCE):
+            now = self._context.clock.now()
+            self._endpoints.steady(now)
+            news = [_news(endpoint, now) for endpoint in batch]
             message = NewsMessage(kind, self._worker, news, self._subscriptions.trust.generation())
             publication = Publication(
                 exchange=self._context.names.control,
@@ -160,13 +175,22 @@ class Agreement:
             except BrokerUnavailable:
                 return
 
-    def _recent(self) -> Sequence[Endpoint]:
-        recent = self._announcements.recent()
-        return [
-            e
-            for e in self._endpoints.all()
-            if e.subscription.id in recent or not isinstance(e.breaker, Closed)
-        ]
+    def _repeated(self) -> Sequence[Endpoint]:
+        """Return the endpoints of a beat: those that changed lately, and those that are not closed.
+
+        Where there are more than :data:`BEAT_ENDPOINTS` of a kind they take turns, so that the cost of a beat
+        is bounded. A repetition heals a lost message; each change is published at once besides.
+        """
+        recent = self._recent.take(BEAT_ENDPOINTS, self._announcements.recent)
+        unwell = self._unwell.take(BEAT_ENDPOINTS, self._not_closed)
+        return self._known(dict.fromkeys((*recent, *unwell)))
+
+    def _not_closed(self) -> Sequence[str]:
+        return [e.subscription.id for e in self._endpoints.all() if not isinstance(e.breaker, Closed)]
+
+    def _known(self, subscription_ids: Iterable[str]) -> Sequence[Endpoint]:
+        found = map(self._endpoints.known, subscription_ids)
+        return [endpoint for endpoint in found if endpoint is not None]
 
     def _count(self, now: float) -> None:
         workers = self._workers.count(now)
@@ -181,6 +205,5 @@ def _is_news(endpoint: Endpoint) -> bool:
 
 def _news(endpoint: Endpoint, now: float) -> News:
     subscription = endpoint.subscription
-    names = (subscription.id, endpoint_id(subscription.tenant, subscription.url))
-    news = agreement.news_of(names, endpoint.breaker, endpoint.pace.held_until, now)
+    news = agreement.news_of((subscription.id, endpoint.id), endpoint.breaker, endpoint.pace.held_until, now)
     return agreement.with_health(news, endpoint.health.account, now)

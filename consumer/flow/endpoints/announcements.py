@@ -6,6 +6,7 @@ Data flow: Endpoints reports each change -> :class:`Announcements` -> Agreement 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Collection
 
 from consumer.flow.endpoints.endpoint import Endpoint
 from consumer.ports import Clock
@@ -59,6 +60,13 @@ class Announcements:
         now = self._clock.monotonic()
         self._changed_at = {key: at for key, at in self._changed_at.items() if now - at <= RECENT_S}
         return set(self._changed_at)
+
+    def keep(self, subscription_ids: Collection[str]) -> None:
+        """Forget all other subscriptions: they were removed."""
+        self._due.intersection_update(subscription_ids)
+        for of in (self._changed_at, self._last):
+            for gone in of.keys() - subscription_ids:
+                del of[gone]
 
     def forget(self) -> None:
         """Forget which epochs and pauses were announced: the wall clock was set."""

@@ -18,7 +18,7 @@ from consumer.core.endpoint.rate_limit import RateLimit, per_period
 from consumer.core.endpoint.reservations import Reservations
 from consumer.core.model import Attempt, Outcome
 from consumer.core.retry.outcomes import Signal, breaker_signal, is_success, throttles
-from consumer.core.subscription.subscription import Subscription
+from consumer.core.subscription.subscription import Subscription, endpoint_id
 from consumer.core.text.retry_after import parse_retry_after
 from consumer.flow.base.context import Bounds
 from consumer.flow.base.slot_queue import SlotQueue
@@ -34,6 +34,7 @@ class Endpoint:
 
     Attributes:
         subscription: Whose endpoint it is.
+        id: Id of the endpoint; another URL makes another endpoint.
         headers: Of every request, but for those of the event and the signature.
         slots: For its requests; :class:`Send` comes with one of them.
         latency: Of its answers.
@@ -45,6 +46,7 @@ class Endpoint:
     def __init__(self, subscription: Subscription, bounds: Bounds, workers: int = 1) -> None:
         quick_wait_s = bounds.quick_wait_s
         self.subscription = subscription
+        self.id = endpoint_id(subscription.tenant, subscription.url)
         self.headers = _headers(subscription, bounds)
         self.slots = SlotQueue(
             subscription.concurrency, patience_s=max(PATIENCE_FACTOR * quick_wait_s, LEAST_PATIENCE_S)
@@ -57,16 +59,25 @@ class Endpoint:
         self.last_failure: Attempt | None = None
         self._bounds = bounds
         self._throttle: Throttle = NOT_THROTTLED
-        self._budget = _budget(subscription)
+        self._workers = workers
+        self._budget = _budget(subscription, workers)
 
     def rebind(self, subscription: Subscription, now: float = 0.0) -> None:
         """Take over changed settings of the subscription; *now* is in Unix seconds."""
         before, self.subscription = self.subscription, subscription
         if before.retry != subscription.retry:
-            self._budget = _budget(subscription)
+            self._budget = _budget(subscription, self._workers)
         self.slots.resize(subscription.concurrency)
         self.headers = _headers(subscription, self._bounds)
         self.admission.change(_limits(subscription), now)
+
+    def share(self, workers: int) -> None:
+        """Take this worker's share of the endpoint's rate and retry budget, of so many live workers."""
+        self._workers = workers
+        self.admission.share(workers)
+        shape = _budget(self.subscription, workers)
+        if self._budget is not None and shape is not None:
+            self._budget = self._budget.reshaped(shape)
 
     def reset(self, now: float) -> None:
         """Forget every pause and close the breaker, as an operator asks; *now* is in Unix seconds."""
@@ -200,9 +211,9 @@ def _limits(subscription: Subscription) -> Limits:
     )
 
 
-def _budget(subscription: Subscription) -> RateLimit | None:
+def _budget(subscription: Subscription, workers: int) -> RateLimit | None:
     retry = subscription.retry
-    return None if retry.budget is None else per_period(retry.budget, retry.budget_period_s)
+    return None if retry.budget is None else per_period(retry.budget, retry.budget_period_s, workers)
 
 
 def _headers(subscription: Subscription, bounds: Bounds) -> Sequence[tuple[str, str]]:

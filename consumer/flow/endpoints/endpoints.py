@@ -12,7 +12,7 @@ from consumer.core.endpoint.admission import Admission, Hold
 from consumer.core.endpoint.agreement import state_name
 from consumer.core.endpoint.breaker import State
 from consumer.core.endpoint.clock_steps import ClockSteps
-from consumer.core.endpoint.rate_limit import per_period
+from consumer.core.endpoint.rate_limit import RateLimit, per_period
 from consumer.core.model import Defer, Outcome
 from consumer.core.subscription.subscription import Subscription, endpoint_id
 from consumer.flow.base.context import Context
@@ -46,12 +46,15 @@ class Endpoints:
         self._steps = ClockSteps(context.clock.monotonic)
         self._now = 0.0  #: Unix seconds, as last given
         self._workers = 1
-        count = context.bounds.retry_budget
-        self._budget = None if count is None else per_period(count, BUDGET_PERIOD_S)
+        self._budget = _budget(context.bounds.retry_budget, 1)
 
     def all(self) -> Collection[Endpoint]:
         """Return every endpoint that this worker has met."""
         return self._known.values()
+
+    def known(self, subscription_id: str) -> Endpoint | None:
+        """Return the endpoint of a subscription; None where this worker has not met it."""
+        return self._known.get(subscription_id)
 
     def met(self, subscription: Subscription) -> Endpoint | None:
         """Return the endpoint, or None where this worker has not met it at this URL."""
@@ -138,11 +141,14 @@ class Endpoints:
         self.announcements.forget()
 
     def share(self, workers: int) -> None:
-        """Divide every configured rate by the number of live workers, at least 1."""
+        """Divide every configured rate and retry budget by the number of live workers, at least 1."""
         if workers != self._workers:
             self._workers = workers
             for endpoint in self._known.values():
-                endpoint.admission.share(workers)
+                endpoint.share(workers)
+            shape = _budget(self._bounds.retry_budget, workers)
+            if self._budget is not None and shape is not None:
+                self._budget = self._budget.reshaped(shape)
 
     def reset(self, subscription: Subscription | None, now: float) -> None:
         """Close a breaker and end every pause of its endpoint, as an operator asks (S3-3)."""
@@ -182,8 +188,10 @@ class Endpoints:
             known.forgive()
 
     def keep(self, subscription_ids: Collection[str]) -> None:
-        """Forget the endpoints of all other subscriptions."""
+        """Forget the endpoints of all other subscriptions, and what was announced or known of them."""
         self._forgiven.intersection_update(subscription_ids)
+        self.prior.keep(subscription_ids)
+        self.announcements.keep(subscription_ids)
         for gone in self._known.keys() - subscription_ids:
             self._observe.endpoint_left(self._known.pop(gone).state)
 
@@ -228,3 +236,7 @@ class Endpoints:
             self._observe.breaker_decided(subscription, endpoint.state, reason)
         self.announcements.changed(endpoint)
         self._record.endpoint(subscription, state, epoch=endpoint.breaker.epoch)
+
+
+def _budget(count: int | None, workers: int) -> RateLimit | None:
+    return None if count is None else per_period(count, BUDGET_PERIOD_S, workers)

@@ -6,7 +6,7 @@ request to an endpoint.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import NamedTuple
 
 from consumer.core.endpoint.agreement import News, adopted, outdoes, outranks, remembered
@@ -69,6 +69,13 @@ class PriorKnowledge:
         if held_until > now + RETRY_AFTER_MAX_S:  # written by a clock that was set back since
             held_until = 0.0
         return Known(state, self._healths.pop(here, None), held_until)
+
+    def keep(self, subscription_ids: Collection[str]) -> None:
+        """Forget the news and states of all other subscriptions: they were removed."""
+        for gone in self._news.keys() - subscription_ids:
+            del self._news[gone]
+        for gone in self._states.keys() - subscription_ids:
+            del self._states[gone]
 
     def set_back(self, by_s: float) -> None:
         """Keep every wait and every age: the wall clock was set back by so many seconds, or forward."""

@@ -98,6 +98,34 @@ def test_a_quota_postpones_the_excess_and_drops_nothing(
         assert sum(first <= at < first + period_s - 0.001 for at in begins) <= 2 * count
 
 
+@given(st.integers(1, 60), st.integers(1, 8), st.floats(1, 100))
+def test_workers_share_a_quota(count: int, workers: int, period_s: float) -> None:
+    """S0-10: together they plan no more in a period than one worker does, rounded up to one for each."""
+
+    def planned(shared_by: int) -> int:
+        limit, begins = per_period(count, period_s, shared_by), list[float]()
+        for _ in range(3 * count):
+            begins.append(limit.wait_s(1000.0))
+            limit = limit.reserved(1000.0)
+        return sum(wait_s < period_s - 0.001 for wait_s in begins)
+
+    assert workers * planned(workers) <= planned(1) + 2 * workers
+
+
+@given(st.integers(1, 20), st.integers(0, 40), st.integers(1, 8), st.integers(1, 8))
+def test_a_quota_that_is_shared_anew_forgets_no_reservation(
+    count: int, reserved: int, before: int, after: int
+) -> None:
+    """S0-10: workers that come and go give no worker its burst again."""
+    limit = per_period(count, 60.0, before)
+    for _ in range(reserved):
+        limit = limit.reserved(1000.0)
+
+    again = limit.reshaped(per_period(count, 60.0, after)).reshaped(per_period(count, 60.0, before))
+
+    assert again == limit
+
+
 def test_a_whole_quota_goes_at_once() -> None:
     """S0-10: three a minute: three now, then one each 20 s."""
     limit, waits = per_period(3, 60.0), []

@@ -30,6 +30,19 @@ async def test_a_refused_entry_waits_for_room_and_is_parked_unchanged(desk: Dead
     assert ticket.settles == ["ack"]
 
 
+async def test_expired_entries_are_archived_while_the_parked_queue_is_full(desk: DeadLetterDesk) -> None:
+    """Fault 98: a dead letter waits up to ten minutes for room, and no expired entry waits behind it."""
+    owed = DeliveryMessage(event=event(), targets=("sub_1",))
+    entry = delivery_message(owed, headers=delivery_entry_headers(owed, NOTE))
+    desk.worker.publisher.full = {"parked."}
+    waiting = await desk.take(dead(event_message(), "expired", NAMES.lane(0)))
+
+    archived = [await desk.take(entry, expired=True) for _ in range(3)]
+
+    assert (waiting.settles, [each.settles for each in archived]) == ([], [["ack"]] * 3)
+    assert len(desk.archive.entries) == 3
+
+
 @pytest.mark.parametrize("kind", ["refused", "delivery", "raw"])
 async def test_entries_that_wait_too_long_for_room_are_given_back(desk: DeadLetterDesk, kind: str) -> None:
     """After ten minutes, before the consumer timeout takes it away; that is no bug (faults 64, 67)."""
@@ -79,7 +92,7 @@ async def test_leaving_waits_for_work_under_way(desk: DeadLetterDesk, expired: b
     desk.worker.publisher.hang()
     desk.archive.hang()
     begun = await desk.take(raw, expired=expired)
-    behind = await desk.take(dead(event_message(), "expired", NAMES.lane(0)))
+    behind = await desk.take(dead(event_message(), "expired", NAMES.lane(0)), expired=expired)
     leaving = asyncio.create_task(desk.overflow.leave(limit_s=30))
     await desk.worker.clock.advance(20)
     assert not leaving.done()

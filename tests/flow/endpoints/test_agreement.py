@@ -2,16 +2,27 @@
 
 from __future__ import annotations
 
+import asyncio
+from dataclasses import replace
 from typing import Any
 
 import orjson
 import pytest
 
-from consumer.core.endpoint.agreement import ALIVE_S, BEAT_S, News, NewsKind, NewsMessage, encode
+from consumer.core.endpoint.agreement import (
+    ALIVE_S,
+    BEAT_ENDPOINTS,
+    BEAT_S,
+    News,
+    NewsKind,
+    NewsMessage,
+    encode,
+)
 from consumer.core.endpoint.breaker import Closed, Open, Probing
 from consumer.core.message.records import EndpointState
-from consumer.core.subscription.subscription import endpoint_id
+from consumer.core.subscription.subscription import Subscription, endpoint_id
 from consumer.flow.endpoints.agreement import Agreement
+from tests.support.builders.endpoints import subscription
 from tests.support.fakes import START, settled
 from tests.support.fakes_sender import Reply
 from tests.support.flow.agreeing_workers import BREAKER, URL, crew, share
@@ -296,6 +307,55 @@ async def test_news_of_others_endpoints_are_passed_by(worker: Worker) -> None:
     assert share(worker) == 2
 
 
+async def test_a_removed_subscription_is_forgotten(worker: Worker) -> None:
+    """Subscriptions that come and go do not fill the memory: nothing is kept by the id of a removed one."""
+    shops = await worker.subscribe_all(*(f"shop{number}" for number in range(20)))
+    talk = Agreement(worker.context, worker.subscriptions, worker.endpoints, "w0")
+    met, heard = shops[:10], shops[10:]
+    for shop in met:
+        worker.endpoints.of(shop).admission.adopt(Open(START + 60, epoch=1), START)
+        worker.endpoints.announcements.changed(worker.endpoint(shop))
+    for shop in heard:
+        news = News(subscription=shop.id, endpoint=endpoint_id("acme", shop.url), state="closed", epoch=3)
+        talk.receive(orjson.loads(encode(NewsMessage(NewsKind.STATE, "w1", [news]))))
+    worker.endpoints.prior.remember([_stored(shop) for shop in heard], {})
+
+    worker.endpoints.keep({met[0].id, heard[0].id})
+
+    announcements, prior = worker.endpoints.announcements, worker.endpoints.prior
+    assert announcements.recent() == announcements.take_due() == announcements._last.keys() == {met[0].id}
+    assert prior._news.keys() == prior._states.keys() == {heard[0].id}
+
+
+async def test_many_open_breakers_take_turns_in_the_beats(worker: Worker) -> None:
+    """Each is repeated, and no beat grows with their number."""
+    talk = Agreement(worker.context, worker.subscriptions, worker.endpoints, "w0")
+    shops = [_opened(worker, number) for number in range(5 * BEAT_ENDPOINTS)]
+    running = asyncio.create_task(talk.run())
+
+    await worker.clock.advance(10 * BEAT_S)
+    running.cancel()
+
+    beats = [orjson.loads(p.publication.body)["news"] for p in worker.publisher.confirmed]
+    assert max(map(len, beats)) <= 2 * BEAT_ENDPOINTS
+    assert {row[0] for rows in beats for row in rows} == set(shops)
+
+
+async def test_few_open_breakers_are_repeated_in_each_beat(worker: Worker) -> None:
+    """A lost message is healed by the next beat."""
+    talk = Agreement(worker.context, worker.subscriptions, worker.endpoints, "w0")
+    for number in range(BEAT_ENDPOINTS):
+        _opened(worker, number)
+    running = asyncio.create_task(talk.run())
+
+    await worker.clock.advance(3 * BEAT_S)
+    running.cancel()
+
+    beats = [orjson.loads(p.publication.body)["news"] for p in worker.publisher.confirmed]
+    assert len(beats) >= 3
+    assert [len(rows) for rows in beats] == [BEAT_ENDPOINTS] * len(beats)
+
+
 async def test_a_broker_that_is_away_silences_and_stops_nothing() -> None:
     """News that cannot be published now are published later; the worker goes on."""
     async with crew(2) as two:
@@ -313,6 +373,19 @@ async def test_a_broker_that_is_away_silences_and_stops_nothing() -> None:
 
         assert before == ["probing", "closed"]
         assert two.states() == ["probing", "probing"]
+
+
+def _opened(worker: Worker, number: int) -> str:
+    """Open the breaker of one more endpoint, long ago; return the id of its subscription."""
+    shop = replace(subscription(), id=f"sub_{number}", url=f"https://shop{number}.example/")
+    worker.endpoints.of(shop).admission.adopt(Open(START + 3_600, epoch=1), START)
+    return shop.id
+
+
+def _stored(shop: Subscription) -> EndpointState:
+    return EndpointState(
+        subscription_id=shop.id, tenant=shop.tenant, endpoint="x", state="open", epoch=2, since=START
+    )
 
 
 def payload(**fields: Any) -> dict[str, Any]:

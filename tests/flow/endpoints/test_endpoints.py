@@ -118,6 +118,33 @@ async def test_a_clock_that_is_set_back_prolongs_nothing() -> None:
     assert [line["by_s"] for line in log.events("clock.set_back")] == [3600.0]
 
 
+async def test_workers_share_the_retry_budgets() -> None:
+    """S0-10: two workers have half of each budget, of an endpoint and of all; one alone has it whole."""
+    worker = Worker(retry_budget=60)
+    endpoints = worker.endpoints
+    shop = endpoints.of(subscription(retry=replace(POLICIES["default"], budget=4)))
+    other = endpoints.of(replace(subscription(), id="sub_2", url="https://other.example/"))
+
+    def immediate(endpoint: Endpoint) -> int:
+        count = 0
+        while endpoints.postponed_s(endpoint, START) == 0.0:
+            endpoints.spend_retry(endpoint, START)
+            count += 1
+        return count
+
+    endpoints.share(2)
+    assert (immediate(shop), immediate(other)) == (2, 28)
+    endpoints.share(1)
+    assert (immediate(shop), immediate(other)) == (0, 0)
+    shop.rebind(replace(shop.subscription, retry=replace(POLICIES["default"], budget=6)))
+    endpoints.share(3)
+    late = endpoints.of(replace(shop.subscription, id="sub_3", url="https://late.example/"))
+    assert [late.postponed_s(START), shop.postponed_s(START)] == [0.0, 0.0]
+    late.spend_retry(START)
+    late.spend_retry(START)
+    assert late.postponed_s(START) == 30.0
+
+
 async def test_an_operator_resets() -> None:
     """S3-3: a reset closes the breaker, ends pauses and slow starts, keeps the rate, and is reported."""
     worker = known()

@@ -54,6 +54,32 @@ async def test_a_bug_in_the_store_stops_no_delivery(worker: Worker, store_sync: 
     assert list(worker.subscriptions.match("acme", "x")) == []
 
 
+async def test_requested_loads_become_one(worker: Worker, store_sync: StoreSync) -> None:
+    """300 signals within three seconds make a few loads, and the last one is loaded within a second."""
+    await store_sync.loaded.wait()
+    await worker.subscribe("shop")
+    before = worker.store.loads
+
+    for _ in range(300):
+        store_sync.reload_soon()
+        await worker.clock.advance(0.01)
+    await worker.clock.advance(1)
+
+    assert 1 <= worker.store.loads - before <= 20
+
+
+async def test_a_requested_load_begins_soon(worker: Worker, store_sync: StoreSync) -> None:
+    """It is loaded although the store shows no change, and needs no further request."""
+    await store_sync.loaded.wait()
+    await worker.clock.advance(2)
+    before = worker.store.loads
+
+    store_sync.reload_soon()
+    await worker.clock.advance(0.25)
+
+    assert worker.store.loads - before == 1
+
+
 async def test_remaining_changes_are_written_at_the_end(worker: Worker) -> None:
     """Faults 38, 58: a 410 just before the end is not forgotten, unless the store is away."""
     shop = await worker.subscribe("shop")
