@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
 
 import pytest
 from hypothesis import given
@@ -18,14 +17,6 @@ from consumer.tasks import (
     TaskHealth,
     error_of,
 )
-from tests.support.fakes import VirtualLoop
-
-
-def pytest_asyncio_loop_factories(
-    config: pytest.Config, item: pytest.Item
-) -> Mapping[str, Callable[[], VirtualLoop]]:
-    """Run every test here on the virtual loop."""
-    return {"virtual": VirtualLoop}
 
 
 class Reports:
