@@ -33,7 +33,7 @@ T = TypeVar("T")
 #: Distance of heart-beats.
 BEAT_S: Final = 2.0
 #: Endpoints in a beat, at most, of each kind: changed lately, and not closed. More take turns in later beats.
-BEAT_ENDPOINTS: Final = 200
+BEAT_ENDPOINTS: Final = 100
 #: A worker that sent nothing for this long is gone: three beats may be lost.
 ALIVE_S: Final = 7.0
 #: Workers that are counted at most, so that made-up names cannot fill the memory.

@@ -33,8 +33,8 @@ from consumer.edges.broker.destinations import Destinations
 from consumer.edges.broker.exchange_channels import ExchangeChannels
 from consumer.edges.broker.wire.confirmed import Confirms
 from consumer.ports import BrokerReports, Publication
-from topology.names import Names
 from consumer.tasks import OwnedTasks, TaskHealth
+from topology.names import Names
 
 WATCH_S = 0.5  #: interval of the checks for a blocked connection and old confirms
 QUEUES_KEPT = 1_024  #: routing keys whose queue is remembered

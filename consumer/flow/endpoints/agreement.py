@@ -135,10 +135,14 @@ class Agreement:
                     await wake.wait()
             except TimeoutError:
                 next_at = clock.monotonic() + BEAT_S
-                self._count(clock.monotonic())
-                await self._publish(NewsKind.BEAT, self._repeated())
+                await self.beat()
             wake.clear()
             await self._publish_due()
+
+    async def beat(self) -> None:
+        """Count the workers, and repeat news; the cost has a bound."""
+        self._count(self._context.clock.monotonic())
+        await self._publish(NewsKind.BEAT, self._repeated())
 
     async def leave(self) -> None:
         """Announce the end of this worker, so that the others need not wait for its beats."""

@@ -319,7 +319,7 @@ def test_made_up_workers_do_not_fill_the_memory() -> None:
 def test_long_news_are_cut_into_messages() -> None:
     """Thousands of endpoints are announced in messages of bounded size; no endpoints at all are one beat."""
     assert [len(p) for p in agreement.batches([NEWS] * 7, 3)] == [3, 3, 1]
-    assert [len(p) for p in agreement.batches([], 3)] == [0]
+    assert [len(p) for p in agreement.batches(list[News](), 3)] == [0]
 
 
 def test_probing_is_announced_with_its_rest() -> None:

@@ -15,10 +15,10 @@ from prometheus_client import CollectorRegistry
 
 from consumer.edges.broker.acks import FLUSH_S
 from consumer.edges.broker.connection.connect import AmqpOptions, close_quietly, connect
-from consumer.edges.broker.edge import end
 from consumer.edges.broker.windows import Window, WindowReader
 from consumer.flow.observe.observer import Observer
 from consumer.ports import Incoming, Source
+from consumer.tasks import end
 from metrics.series import Series
 from tests.support.fakes import RecordingLog
 

@@ -7,7 +7,7 @@ import re
 import ssl
 import time
 from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import TypeAlias, cast
 
@@ -20,6 +20,7 @@ from yarl import URL
 
 from consumer.core.errors import BrokerUnavailable, ConfigError
 from consumer.core.retry.policy import RetryPolicy, delay_s
+from consumer.edges.broker.connection.come_back import until_back
 from consumer.edges.broker.connection.execute import Pacing, execute_with_retry
 from consumer.edges.broker.connection.refusals import Refusals
 from consumer.edges.broker.wire import frames
@@ -194,13 +195,14 @@ class KeepAlive:
     _refusals: Refusals = field(init=False)
     #: Reason of the last refusal; None after a success.
     _refused: str | None = field(default=None, init=False)
+    _came_back: bool = field(default=False, init=False)  #: the last pause ended early
 
     def __post_init__(self) -> None:
         """Create refusals if none are shared."""
         self._refusals = self.refusals or Refusals(self.observe, time.monotonic)
 
     async def run(self, session: Callable[[AbstractConnection], Awaitable[None]]) -> None:
-        """Run until cancelled; pauses start short again after a session that lasted.
+        """Run until cancelled; pauses start short again after a session that lasted, or a broker's return.
 
         Raises:
             Exception: any error of *session* except those of the connection.
@@ -215,9 +217,9 @@ class KeepAlive:
         loop = asyncio.get_running_loop()
 
         async def lasting() -> None:
-            began = loop.time()
+            began, came_back = loop.time(), self._came_back
             await self._once(session)
-            if loop.time() - began <= self.options.reconnect_max_s:
+            if loop.time() - began <= self.options.reconnect_max_s and not came_back:
                 raise _DidNotLast
 
         pacing = Pacing(sample=self.sample, now=loop.time, sleep=self._pause)
@@ -230,10 +232,16 @@ class KeepAlive:
             await self._pause(delay_s(policy, 1, self.sample()))
 
     async def _pause(self, wait_s: float) -> None:
-        """Report a refusal, and wait for the next try."""
-        if self._refused is not None:
-            self._refusals.refused(self.name, self._refused, wait_s)
-        await asyncio.sleep(wait_s)
+        """Report a refusal, and wait for the next try, or less long for a broker that comes back."""
+        self._came_back = False
+        if self._refused is None:
+            await asyncio.sleep(wait_s)
+            return
+        self._refusals.refused(self.name, self._refused, wait_s)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(wait_s):
+                await until_back(self.options.urls, self.sample)
+                self._came_back = True
 
     async def _once(self, session: Callable[[AbstractConnection], Awaitable[None]]) -> None:
         try:

@@ -13,10 +13,11 @@ from pamqp.commands import Basic, Queue
 from consumer.core.errors import TopologyMismatch
 from consumer.edges.broker.broker_ports import BrokerOptions, BrokerPorts
 from consumer.edges.broker.connection.connect import AmqpOptions
-from consumer.edges.broker.edge import BrokerEdge, EdgeOptions, end
+from consumer.edges.broker.edge import BrokerEdge, EdgeOptions
 from consumer.edges.broker.prefetch import windows
 from consumer.ports import Publication
 from consumer.settings import load_settings
+from consumer.tasks import end
 from tests.support.broker.behaviour import ALL, V4_0, V4_2, V4_2_6, V4_3_0, V4_3_1, V4_3_7, Behaviour
 from tests.support.broker.fake_broker import FakeBroker
 from tests.support.broker.reading import Listener, observer
