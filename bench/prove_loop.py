@@ -12,11 +12,17 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from bench.loop import cluster_faults, missing, quorum, stuck_queue
+from bench.loop import beat, broker_back, cluster_faults, missing, quorum, stuck_queue
 from bench.prove import Proof, command
 
-#: The files of beat and broker_back join here with their part of the work.
-PROOFS: Sequence[Proof] = (cluster_faults.PROOF, quorum.PROOF, stuck_queue.PROOF, missing.PROOF)
+PROOFS: Sequence[Proof] = (
+    cluster_faults.PROOF,
+    quorum.PROOF,
+    stuck_queue.PROOF,
+    missing.PROOF,
+    beat.PROOF,
+    broker_back.PROOF,
+)
 
 OUTPUT = Path("build/prove-loop.json")
 

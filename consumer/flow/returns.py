@@ -67,21 +67,23 @@ class Returns:
         self._watch.start()
 
     def offer(self, source: Source, incoming: Incoming) -> bool:
-        """Note the check on a message, if it carries one; return whether the message is only that check."""
+        """Note the check on a message, if it carries one; return whether the message is only a check."""
         if source not in CHECKED_SOURCES:
             return False
         text = check_of(incoming.message.headers)
-        if text is None:
+        if text is not None:
+            self._note(text)
+        if not is_only_check(incoming.message.headers):
             return False
+        self._to_ack.append(incoming.ticket)
+        return True
+
+    def _note(self, text: str) -> None:
         number = check_number(text, self._checked.worker)
         if number is not None:
             self._watch.returned(number)
         elif len(self._reports) < REPORTS_MAX:
             self._reports.append(text)
-        if not is_only_check(incoming.message.headers):
-            return False
-        self._to_ack.append(incoming.ticket)
-        return True
 
     def heard(self, body: bytes) -> bool:
         """Take a control message, if it is a report of another worker; return whether it is one.

@@ -37,6 +37,11 @@ def check_headers(text: str) -> dict[str, object]:
     return {VERSION: ONLY_A_CHECK, CHECK: text}
 
 
+def unnumbered_check_headers() -> dict[str, object]:
+    """Return the headers of a message of only a check that no worker reports: its confirm is the answer."""
+    return {VERSION: ONLY_A_CHECK}
+
+
 def is_only_check(headers: Mapping[str, object]) -> bool:
     """Return whether a message of ours contains no delivery."""
     return headers.get(VERSION) == ONLY_A_CHECK

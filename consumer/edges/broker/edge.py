@@ -183,7 +183,14 @@ class BrokerEdge:
         self._ports.repair.set()
 
     async def _session(self, connection: AbstractConnection) -> None:
-        await self._declare(connection)
+        """Serve a connection; the first one is served once the topology is declared.
+
+        Later ones are served at once, as a declaration takes about a second; it is made beside.
+        """
+        if self._declared:
+            self._ports.repair.set()
+        else:
+            await self._declare(connection)
         with self._ports.current.serving(connection):
             self._listener.connected()
             await self._serve(connection)
@@ -207,6 +214,9 @@ class BrokerEdge:
         yield "repair", partial(self._repairs, connection)
         yield "sizes", partial(follow_sizes, connection, queues, options.depths, self._parked)
         yield "suspect", self._follow_pressure
+        asked = [queue for one in options.windows if one.source is Source.DUE for queue in one.queues]
+        if asked:
+            yield "quorum", partial(ports.publisher.quorum.run, asked, partial(self.consumes, Source.DUE))
         if options.inspection is not None:
             yield "topology check", partial(options.inspection.follow, connection, self._observe)
         if options.control is not None:
@@ -239,7 +249,7 @@ class BrokerEdge:
         self._declared = True
 
     async def _repairs(self, connection: AbstractConnection) -> None:
-        """Declare again whenever a queue or binding is missing."""
+        """Declare again on each further connection, and whenever a queue or binding is missing."""
         repair = self._ports.repair
         while True:
             await repair.wait()

@@ -31,6 +31,7 @@ from consumer.edges.broker.connection.connect import (
 )
 from consumer.edges.broker.destinations import Destinations
 from consumer.edges.broker.exchange_channels import ExchangeChannels
+from consumer.edges.broker.quorum_watch import QuorumWatch
 from consumer.edges.broker.wire.confirmed import Confirms
 from consumer.ports import BrokerReports, Publication
 from consumer.tasks import OwnedTasks, TaskHealth
@@ -82,6 +83,7 @@ class ConfirmingPublisher:
     Attributes:
         pressure: Receives the reason for back-pressure when it begins, and None when it ends.
         stuck: Receives the names of the queues that confirm nothing now, whenever they change.
+        quorum: Asks queues for a confirm while nothing else is published.
     """
 
     def __init__(
@@ -109,6 +111,7 @@ class ConfirmingPublisher:
         self._ids = map(f"{naming.ids}-{{:x}}".format, count())
         self._connection: AbstractConnection | None = None
         self._destinations = Destinations(self._lost)
+        self.quorum = QuorumWatch(naming.names, self.publish, lambda: self._destinations.confirmed_at)
         self._stuck: frozenset[str] = frozenset()
         self._confirms: Confirms | None = None
         self._pressed: str | None = "not connected yet"
@@ -183,6 +186,7 @@ class ConfirmingPublisher:
             self._connection = None
             self.exchange_channels.connect(None)
             self._destinations.disconnected()
+            self.quorum.forget()
             self._note_stuck(frozenset())
             self._press("not connected")
             await tasks.end()
@@ -239,7 +243,10 @@ class ConfirmingPublisher:
         slow_s = self._options.confirm_slow_s
         if oldest_s > slow_s and is_silent:
             return f"a publish has waited over {slow_s:g} s for its confirm"
-        since_s = asyncio.get_running_loop().time() - self._destinations.confirmed_at
+        now = asyncio.get_running_loop().time()
+        if self.quorum.is_lost(now, slow_s):
+            return f"no queue has confirmed a publish for {slow_s:g} s: too many nodes may be away"
+        since_s = now - self._destinations.confirmed_at
         if len(self._stuck) >= MANY_STUCK and since_s > slow_s:
             return f"{len(self._stuck)} queues confirm no publish; the others confirmed none for {slow_s:g} s"
         return None

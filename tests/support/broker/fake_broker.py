@@ -72,6 +72,17 @@ class FakeBroker(LoopbackServer):
         """Return the open channels of all connections."""
         return [channel for session in self._sessions for channel in session.channels.values()]
 
+    def lose_quorum(self) -> None:
+        """Play the loss of most nodes: leaders remain, answer questions, and confirm no publish."""
+        self.topology.has_quorum = False
+
+    def regain_quorum(self) -> None:
+        """Play their return: the publishes of open channels are confirmed late."""
+        self.topology.has_quorum = True
+        for channel in self.channels():
+            channel.regain_quorum()
+        self.pump()
+
     def time_out(self, queue: str) -> None:
         """Let every unsettled message of *queue* reach the consumer time-out now."""
         for session in list(self._sessions):

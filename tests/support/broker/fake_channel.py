@@ -62,6 +62,7 @@ class FakeChannel:
     _tag: int = 0
     _prefetch: int = 0
     _confirms: bool = False
+    _without_quorum: list[tuple[int, Stored]] = field(default_factory=list)  #: publishes, by delivery tag
     _published: int = 0
     _incoming: tuple[Basic.Publish, ContentHeader, bytes] | None = None
     _method: Basic.Publish | None = None
@@ -121,6 +122,13 @@ class FakeChannel:
             del self.unacked[tag]
             self.reclaimed.add(tag)
         self.send(Basic.Cancel(consumer.tag, nowait=True))
+
+    def regain_quorum(self) -> None:
+        """Route and confirm the publishes that no quorum took."""
+        waiting, self._without_quorum = self._without_quorum, []
+        for tag, message in waiting:
+            self.topology.route(message)
+            self.send(Basic.Ack(tag))
 
     def close(self) -> None:
         """Return everything in hand: to lose its consumer counts as a failure of a message."""
@@ -252,6 +260,9 @@ class FakeChannel:
                 raise Refused(404, f"NOT_FOUND - no exchange '{method.exchange}' in vhost '/'")
         self._published += 1
         message = Stored(body, header.properties, method.exchange, method.routing_key)
+        if not self.topology.takes(message):
+            self._without_quorum.append((self._published, message))
+            return
         if not self.topology.route(message) and method.mandatory:
             self.send(Basic.Return(312, "NO_ROUTE", method.exchange, method.routing_key))
             self.send(ContentHeader(0, 0, header.properties))

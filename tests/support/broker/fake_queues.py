@@ -73,6 +73,7 @@ class Topology:
     queues: dict[str, FakeQueue] = field(default_factory=dict)
     exchanges: dict[str, tuple[str, dict[str, Any]]] = field(default_factory=dict)  #: type, arguments
     bindings: list[tuple[str, str, str]] = field(default_factory=list)  #: source, destination, routing key
+    has_quorum: bool = True  #: whether quorum queues take messages
 
     def route(self, message: Stored) -> bool:
         """Put *message* into every queue that it is routed to; return whether there is one."""
@@ -81,6 +82,11 @@ class Topology:
             copy = Stored(message.body, message.properties, message.exchange, message.routing_key)
             queue.ready.append(copy)
         return bool(found)
+
+    def takes(self, message: Stored) -> bool:
+        """Return whether *message* can be confirmed now: no quorum queue without a quorum is to take it."""
+        needs = (queue.owner is None for queue in self.routed(message.exchange, message.routing_key))
+        return self.has_quorum or not any(needs)
 
     def routed(self, exchange: str, key: str) -> Iterator[FakeQueue]:
         """Yield the queues; a headers exchange matches nothing, a hash exchange takes its first queue."""

@@ -3,64 +3,26 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-from dataclasses import replace
 
 import pytest
 from pamqp.commands import Basic, Queue
 
 from consumer.core.errors import TopologyMismatch
-from consumer.edges.broker.broker_ports import BrokerOptions, BrokerPorts
-from consumer.edges.broker.connection.connect import AmqpOptions
-from consumer.edges.broker.edge import BrokerEdge, EdgeOptions
-from consumer.edges.broker.prefetch import windows
 from consumer.ports import Publication
-from consumer.settings import load_settings
-from consumer.tasks import end
 from tests.support.broker.behaviour import ALL, V4_0, V4_2, V4_2_6, V4_3_0, V4_3_1, V4_3_7, Behaviour
 from tests.support.broker.fake_broker import FakeBroker
-from tests.support.broker.reading import Listener, observer
 from tests.support.broker.topology import PATIENCE_S, SMALL
+from tests.support.broker.whole_edge import built, edge_on
 from tests.support.servers.raw_server import eventually
 from topology.permissions import permissions
-from topology.plan import build_plan
 
 NAMES = SMALL.names
-
-
-@asynccontextmanager
-async def edge_on(
-    broker: FakeBroker, *, declare: bool = True
-) -> AsyncIterator[tuple[BrokerEdge, Listener, BrokerPorts]]:
-    """Run the whole edge, with the windows of the default settings."""
-    edge, listener, ports = built(broker, declare=declare)
-    running = asyncio.create_task(edge.run())
-    try:
-        yield edge, listener, ports
-    finally:
-        await end([running])
-
-
-def built(broker: FakeBroker, *, declare: bool) -> tuple[BrokerEdge, Listener, BrokerPorts]:
-    """Return an edge that does not run yet."""
-    settings = load_settings({"LEVERET_TOPOLOGY__LANES": "2", "LEVERET_TOPOLOGY__DUE_QUEUES": "2"})
-    planned = {queue.name for queue in build_plan(SMALL).queues}
-    opened = [replace(w, queues=tuple(q for q in w.queues if q in planned)) for w in windows(settings)]
-    listener = Listener()
-    options = BrokerOptions(
-        amqp=AmqpOptions(urls=(broker.url,)), plan=build_plan(SMALL), instance="test", declare=declare
-    )
-    ports = BrokerPorts(options, observer())
-    control = NAMES.control if declare else None
-    edge = BrokerEdge(EdgeOptions(windows=opened, control=control), ports, listener, observer())
-    return edge, listener, ports
 
 
 @pytest.mark.parametrize("behaviour", ALL, ids=lambda each: each.version)
 async def test_events_flow_on_every_version(behaviour: Behaviour) -> None:
     """Topology, windows, confirms and acks; no global QoS and no transient queue is ever asked for."""
-    async with asyncio.timeout(PATIENCE_S), FakeBroker(behaviour) as broker, edge_on(broker) as started:
+    async with asyncio.timeout(PATIENCE_S), FakeBroker(behaviour) as broker, edge_on(broker.url) as started:
         edge, listener, ports = started
         await eventually(lambda: edge.unready() is None)
 
@@ -81,11 +43,11 @@ async def test_events_flow_on_every_version(behaviour: Behaviour) -> None:
 async def test_the_printed_rights_are_enough_without_the_configure_right(behaviour: Behaviour) -> None:
     """``run --no-declare``: from 4.3.1 on, to look whether a queue exists needs a right on it."""
     async with asyncio.timeout(PATIENCE_S), FakeBroker(behaviour) as broker:
-        async with edge_on(broker) as (edge, _, _):
+        async with edge_on(broker.url) as (edge, _, _):
             await eventually(lambda: edge.unready() is None)
         broker.rights = permissions(SMALL, declare=False)
         broker.refusals.clear()
-        async with edge_on(broker, declare=False) as (edge, listener, ports):
+        async with edge_on(broker.url, declare=False) as (edge, listener, ports):
             await eventually(lambda: edge.unready() is None)
             await ports.publisher.publish(Publication(exchange=NAMES.events, routing_key="a.b", body=b"1"))
             _, incoming = await listener.taken.get()
@@ -99,10 +61,10 @@ async def test_the_printed_rights_are_enough_without_the_configure_right(behavio
 async def test_two_releases_demand_the_configure_right(behaviour: Behaviour) -> None:
     """The daemon ends with an error that names them, instead of trying for ever."""
     async with asyncio.timeout(PATIENCE_S), FakeBroker(behaviour) as broker:
-        async with edge_on(broker) as (edge, _, _):
+        async with edge_on(broker.url) as (edge, _, _):
             await eventually(lambda: edge.unready() is None)
         broker.rights = permissions(SMALL, declare=False)
-        edge, _, _ = built(broker, declare=False)
+        edge, _, _ = built(broker.url, declare=False)
         with pytest.raises(TopologyMismatch, match=r"4\.2\.6 and 4\.3\.0 demand the configure right"):
             await edge.run()
 
@@ -110,7 +72,7 @@ async def test_two_releases_demand_the_configure_right(behaviour: Behaviour) -> 
 @pytest.mark.parametrize("behaviour", [V4_2, V4_3_7], ids=lambda each: each.version)
 async def test_a_cancelled_control_consumer_is_opened_again(behaviour: Behaviour) -> None:
     """Fault 62: a worker whose control queue was deleted hears the others again."""
-    async with asyncio.timeout(PATIENCE_S), FakeBroker(behaviour) as broker, edge_on(broker) as started:
+    async with asyncio.timeout(PATIENCE_S), FakeBroker(behaviour) as broker, edge_on(broker.url) as started:
         edge, listener, _ = started
         await eventually(lambda: edge.unready() is None and listener.listens == 1)
         [control] = [name for name in broker.queues if name.startswith(f"{NAMES.control}.")]
