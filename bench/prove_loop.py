@@ -12,7 +12,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from bench.loop import beat, broker_back, cluster_faults, missing, quorum, stuck_queue
+from bench.loop import beat, broker_back, cluster_faults, idle_quorum, missing, quorum, stuck_queue
 from bench.prove import Proof, command
 
 PROOFS: Sequence[Proof] = (
@@ -20,6 +20,7 @@ PROOFS: Sequence[Proof] = (
     quorum.PROOF,
     stuck_queue.PROOF,
     missing.PROOF,
+    idle_quorum.PROOF,
     beat.PROOF,
     broker_back.PROOF,
 )

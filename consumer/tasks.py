@@ -3,7 +3,7 @@
 Data flow: OwnedTasks.keep(name, step) -> a task -> its unexpected end -> TaskHealth (report, readiness) ->
 a pause -> a new task.
 
-No other module may start a task that nobody awaits; see docs/adr/0042-tasks-have-an-owner.md.
+No other module may start a task that nobody awaits; see docs/adr/0044-tasks-have-an-owner.md.
 """
 
 from __future__ import annotations

@@ -229,6 +229,13 @@ WORKERS = RowSpec(
             runbook="a-queue-does-not-give-back-its-messages",
         ),
         PanelSpec(
+            title="Failed tasks",
+            text="Tasks that ended unexpectedly, per minute, by name. Each is a bug; the log has its error.",
+            queries=(Query(f"60 * {rate('leveret_task_failures_total', by='task')} > 0", "{{task}}/min"),),
+            bad=1,
+            runbook="a-task-ended-unexpectedly",
+        ),
+        PanelSpec(
             title="Live workers",
             text="Live workers, as each counts them. Rates are divided by it. One that differs is cut off.",
             queries=(Query("max by (instance) (leveret_workers{@})", "{{instance}}"),),

@@ -267,6 +267,9 @@ class Series:
         self.lookups_missed = self._counter("history_lookups_missed", text)
         # result: ok | failed
         self.reloads = self._counter("reloads", "Reloads of the subscriptions, by result.", "result")
+        # task: consumer.flow.observe.label_values.TASKS
+        text = "Ends of tasks, or of one step of a task, by an error that nobody expected; the log has each."
+        self.task_failures = self._counter("task_failures", text, "task")
         text = "Log lines that were dropped because the log was not read or the disk was full."
         self.log_dropped = self.tally(self._counter("log_lines_dropped", text))
         text = "Longest delay of a due callback by the event loop in the last minute."

@@ -8,7 +8,7 @@ import fcntl
 import json
 import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import orjson
@@ -66,13 +66,9 @@ class FileArchive:
                 await asyncio.to_thread(self._write, b"".join(line for line, _ in lines))
             except OSError as error:
                 fault = error
-            for _, written in lines:
-                if written.done():  # its caller was cancelled
-                    continue
-                if fault is None:
-                    written.set_result(None)
-                else:
-                    written.set_exception(fault)
+            except Exception as error:  # a bug: no caller may wait for ever
+                fault = OSError(f"the archive cannot be written: {error!r}")
+            _answer(lines, fault)
 
     def _write(self, lines: bytes) -> None:
         self._folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)  # *mode* ignores the parents
@@ -85,6 +81,16 @@ class FileArchive:
             _append_whole(handle, lines)
         finally:
             os.close(handle)
+
+
+def _answer(lines: Sequence[tuple[bytes, asyncio.Future[None]]], fault: OSError | None) -> None:
+    """End the wait of each caller that was not cancelled."""
+    for _, written in lines:
+        if not written.done():
+            if fault is None:
+                written.set_result(None)
+            else:
+                written.set_exception(fault)
 
 
 def _append_whole(handle: int, lines: bytes) -> None:

@@ -2,9 +2,29 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from consumer.core.model import OutcomeKind, ParkReason
 from metrics.series import MAX_ATTEMPT_LABEL, Series, attempt_label
 from topology.check import Severity
+
+TASKS: Final = frozenset(
+    (
+        *("agreement", "broker", "check", "confirms", "consuming connection", "control", "gate", "gauges"),
+        *("history", "job", "log", "move", "ops", "overflow", "parked sizes", "pressure"),
+        *("publishing connection", "quorum", "record", "repair", "replay jobs", "returns", "settled"),
+        *("settled lookup", "sharing", "sizes", "slow probe", "spill", "store", "suspect", "topology check"),
+        "window",
+        "other",
+    )
+)
+"""Label values of failed tasks."""
+
+
+def task_label(task: str) -> str:
+    """Return the label of a task; all windows share one."""
+    label = "window" if task.startswith("window ") else task
+    return label if label in TASKS else "other"
 
 
 def begin_at_zero(series: Series) -> None:
@@ -23,6 +43,8 @@ def begin_at_zero(series: Series) -> None:
         series.topology_findings.labels(severity.value)
     for way in ("replayed", "archived", "purged"):
         series.parked_age.labels(way)
+    for task in TASKS:
+        series.task_failures.labels(task)
     for counter, values in (
         (series.events, "matched unmatched bad inbox suspect duplicate"),
         (series.deliveries, "delivered parked cancelled archived"),

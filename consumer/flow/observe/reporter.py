@@ -6,6 +6,7 @@ from typing import Any
 
 from consumer.core.listeners import Listeners
 from consumer.core.message.operator_events import Note
+from consumer.flow.observe.label_values import task_label
 from metrics.series import Series
 
 
@@ -22,7 +23,8 @@ class Reporter:
         self._log = log
 
     def task_failed(self, task: str, error: BaseException) -> None:
-        """A bug: a task ended with an error that nobody expected."""
+        """Log and count a bug: a task ended with an error that nobody expected."""
+        self._series.task_failures.labels(task_label(task)).inc()
         self._log.error("task.failed", task=task, exc_info=error)
 
     def said(self, event: str, **fields: object) -> None:

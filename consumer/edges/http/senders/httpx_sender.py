@@ -147,7 +147,7 @@ class HttpxSender:
         key = (f"{url.scheme}://{url.raw_authority}", policy)
         transport = self._transports.get(key)
         if transport is None:
-            if self._sweeper is None:
+            if self._sweeper is None or self._sweeper.done():
                 self._sweeper = asyncio.get_running_loop().create_task(self._sweep())
             transport = self._transports[key] = GuardedTransport(self._parts, policy)
         return transport
