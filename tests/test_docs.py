@@ -41,7 +41,7 @@ IDS: Sequence[str] = (
     *map(str, (*range(20, 25), *range(26, 30), 31, 32, 33)),
     *map(str, (34, *range(36, 41), *range(42, 46), 47, 49, *range(51, 56))),
     *map(str, (*range(57, 66), *range(67, 73), 74, 75, *range(76, 79))),
-    *map(str, (*range(80, 95), 96, 97)),
+    *map(str, (*range(80, 95), 96, 97, 98)),
     *(f"SW-{n:02d}" for n in (*range(1, 12), *range(20, 28), *range(30, 48))),
 )
 """Every requirement, every row of faults, every rule of the specification."""

@@ -115,12 +115,8 @@ def test_each_task_has_a_series() -> None:
                 first = node.value.elts[0]
                 if path.endswith("broker/edge.py") and isinstance(first, ast.Constant):
                     named.add(str(first.value))
-            if path.endswith("daemon/life.py") and isinstance(node, ast.Tuple) and len(node.elts) == 2:
-                first, step = node.elts
-                if isinstance(first, ast.Constant) and isinstance(step, ast.Call):
-                    named.add(str(first.value))
 
-    assert {"control", "sizes", "quorum", "broker", "job", "settled"} <= named
+    assert {"control", "sizes", "quorum", "confirms", "job"} <= named
     assert {name for name in named if task_label(name) == "other"} == set()
     assert {task_label(f"window {source.value}") for source in Source} == {"window"}
     assert task_label("a stranger's") == "other"

@@ -29,9 +29,9 @@ from consumer.edges.broker.connection.connect import (
     open_channel,
     underlay,
 )
+from consumer.edges.broker.connection.quorum_watch import QuorumWatch
 from consumer.edges.broker.destinations import Destinations
 from consumer.edges.broker.exchange_channels import ExchangeChannels
-from consumer.edges.broker.quorum_watch import QuorumWatch
 from consumer.edges.broker.wire.confirmed import Confirms
 from consumer.ports import BrokerReports, Publication
 from consumer.tasks import OwnedTasks, TaskHealth

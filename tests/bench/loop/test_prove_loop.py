@@ -27,6 +27,9 @@ TABLE = {
     "quorum_requests_over": ("≤ 1", 200),
     "stuck_queue_others_p99_ms": ("≤ 500", 1_000),
     "missing_seen_s": ("≤ TTL + 90", 3),
+    "beat_ms": ("≤ 10", 10),
+    "broker_back_first_delivery_s": ("≤ 2", 5),
+    "idle_quorum_seen_s": ("≤ 15", 3),
 }
 
 

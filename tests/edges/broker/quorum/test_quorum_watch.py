@@ -11,7 +11,7 @@ import pytest
 
 from consumer.core.errors import BrokerUnavailable
 from consumer.core.returns.check_headers import check_of, is_only_check
-from consumer.edges.broker.quorum_watch import ASKED, LOOK_S, QUIET_S, QuorumWatch
+from consumer.edges.broker.connection.quorum_watch import ASKED, LOOK_S, QUIET_S, QuorumWatch
 from consumer.ports import Publication
 from consumer.tasks import end
 from tests.support.broker.topology import SMALL
