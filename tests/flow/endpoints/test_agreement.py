@@ -20,7 +20,7 @@ from consumer.core.endpoint.agreement import (
 )
 from consumer.core.endpoint.breaker import Closed, Open, Probing
 from consumer.core.message.records import EndpointState
-from consumer.core.subscription.subscription import Subscription, endpoint_id
+from consumer.core.subscription.subscription import endpoint_id
 from consumer.flow.endpoints.agreement import Agreement
 from tests.support.builders.endpoints import subscription
 from tests.support.fakes import START, settled
@@ -307,23 +307,6 @@ async def test_news_of_others_endpoints_are_passed_by(worker: Worker) -> None:
     assert share(worker) == 2
 
 
-async def test_a_removed_subscription_is_forgotten(worker: Worker) -> None:
-    """Subscriptions that come and go do not fill the memory: nothing is kept by the id of a removed one."""
-    heard = await worker.subscribe_all(*(f"heard{number}" for number in range(10)))
-    met = [_opened(worker, number) for number in range(10)]
-    talk = Agreement(worker.context, worker.subscriptions, worker.endpoints, "w0")
-    for shop in heard:
-        news = News(subscription=shop.id, endpoint=endpoint_id("acme", shop.url), state="closed", epoch=3)
-        talk.receive(orjson.loads(encode(NewsMessage(NewsKind.STATE, "w1", [news]))))
-    worker.endpoints.prior.remember([_stored(shop) for shop in heard], {})
-
-    worker.endpoints.keep({met[0], heard[0].id})
-
-    announcements, prior = worker.endpoints.announcements, worker.endpoints.prior
-    assert announcements.recent() == announcements.take_due() == announcements._last.keys() == {met[0]}
-    assert prior._news.keys() == prior._states.keys() == {heard[0].id}
-
-
 async def test_many_open_breakers_take_turns_in_the_beats(worker: Worker) -> None:
     """Each is repeated, and no beat grows with their number."""
     talk = Agreement(worker.context, worker.subscriptions, worker.endpoints, "w0")
@@ -377,12 +360,6 @@ def _opened(worker: Worker, number: int) -> str:
     shop = replace(subscription(), id=f"sub_{number}", url=f"https://shop{number}.example/")
     worker.endpoints.of(shop).admission.adopt(Open(START + 3_600, epoch=1), START)
     return shop.id
-
-
-def _stored(shop: Subscription) -> EndpointState:
-    return EndpointState(
-        subscription_id=shop.id, tenant=shop.tenant, endpoint="x", state="open", epoch=2, since=START
-    )
 
 
 def payload(**fields: Any) -> dict[str, Any]:
