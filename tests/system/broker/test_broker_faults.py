@@ -10,6 +10,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+from aio_pika import Message
 from aio_pika.abc import AbstractIncomingMessage
 
 from consumer.edges.private_broker import PrivateBroker
@@ -215,7 +216,8 @@ async def test_parked_and_overflow_while_parked_is_full(
 ) -> None:
     """Fault 64: an entry that a full parked queue refuses is in overflow, and is parked once there is room.
 
-    No source waits for it: the lanes go on. A stop gives back entries that wait for room (fault 58).
+    No source waits for it: the lanes go on, and expired entries are archived (fault 98). A stop gives back
+    entries that wait for room (fault 58).
     """
     settings = {"LEVERET_TOPOLOGY__PARKED_MAX_LENGTH": "3"}
     async with running(tmp_path, node_url, settings) as daemon, EventPublisher(node_url) as publisher:
@@ -228,6 +230,10 @@ async def test_parked_and_overflow_while_parked_is_full(
             count = len(ids)
             holds = partial(lambda count: daemon.count("delivery.parked") == count, count)
             await until(holds, "settled")
+        expired = await publisher.channel.get_exchange("leveret.expired", ensure=False)
+        for _ in range(3):
+            await expired.publish(Message(b"{}", delivery_mode=2), "")
+        await until(lambda: daemon.count("parked.expired") == 3, "archived while parked is full")
         assert await daemon.stop() == 0
         [drained] = daemon.lines("drain.ended")
         assert drained["given_back"] != 0

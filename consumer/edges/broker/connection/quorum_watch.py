@@ -20,6 +20,7 @@ from typing import Final
 
 from consumer.core.errors import BrokerUnavailable, Refused, Unroutable
 from consumer.core.returns.check_headers import unnumbered_check_headers
+from consumer.edges.broker.connection.connect import CONNECTION_ERRORS, closable
 from consumer.ports import Publication
 from topology.names import Names
 
@@ -92,5 +93,5 @@ class QuorumWatch:
             body=b"",
             headers=unnumbered_check_headers(),
         )
-        with suppress(BrokerUnavailable, Refused, Unroutable):
+        with suppress(BrokerUnavailable, Refused, Unroutable, *CONNECTION_ERRORS), closable():
             await self._publish(check)
