@@ -75,6 +75,7 @@ class WindowReader:
     _resizing: asyncio.Task[None] | None = None
 
     def __post_init__(self) -> None:
+        """Begin with a prefetch that fits messages of any size."""
         self._prefetch = Prefetch(self.window.prefetch, self.window.room_bytes)
         self._health = self.health or TaskHealth(self.observe)
         self._tasks = OwnedTasks(self._health, lambda: self._acks is None or self._acks.channel.is_closed)

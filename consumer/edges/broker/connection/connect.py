@@ -308,10 +308,10 @@ async def closed(*resources: Connection | Channel) -> None:
 
 @contextmanager
 def closable() -> Iterator[None]:
-    """Turn the cancellation of a library call into a connection error, unless this task was cancelled.
+    """Turn the early end of a library call into a connection error, unless this task was cancelled.
 
-    When this worker closes a channel or a connection, the library cancels the calls of all tasks on it. Such
-    a cancellation would end a task that has to go on.
+    When this worker closes a channel or a connection, the library cancels the calls of all tasks on it, or
+    gives them a bare ``Exception``. Either would end a task that has to go on.
 
     Raises:
         ConnectionAbortedError: the channel or the connection of the call was closed by this worker.
@@ -323,6 +323,10 @@ def closable() -> Iterator[None]:
         if task is None or task.cancelling():
             raise
         raise ConnectionAbortedError("closed by this worker") from None
+    except Exception as error:
+        if type(error) is Exception:
+            raise ConnectionAbortedError("closed by this worker") from None
+        raise
 
 
 async def close_reason(resource: Connection | Channel) -> str:
