@@ -40,7 +40,17 @@ class _Trouble:
     pause_s: float = 0.0  #: before its next start
     began_at: float | None = None  #: its last start, in monotonic seconds; None while it waits for one
 
+    def ended(self) -> None:
+        """Wait for the next start, twice as long as the last time."""
+        self.pause_s = min(max(FIRST_PAUSE_S, 2 * self.pause_s), LONGEST_PAUSE_S)
+        self.began_at = None
+
+    def began(self, now: float) -> None:
+        """Note its start."""
+        self.began_at = now
+
     def is_over(self, now: float) -> bool:
+        """Return whether it has run long enough since."""
         return self.began_at is not None and now - self.began_at >= STEADY_S
 
 
@@ -64,14 +74,13 @@ class TaskHealth:
         known = self._troubles.get(name)
         if known is None or known.is_over(self._now()):
             known = self._troubles[name] = _Trouble()
-        known.pause_s = min(max(FIRST_PAUSE_S, 2 * known.pause_s), LONGEST_PAUSE_S)
-        known.began_at = None
+        known.ended()
         return known.pause_s
 
     def began(self, name: str) -> None:
         """Note the start of a task."""
         if name in self._troubles:
-            self._troubles[name].began_at = self._now()
+            self._troubles[name].began(self._now())
 
     def unready(self) -> str | None:
         """Return which tasks ended unexpectedly and have not run for :data:`STEADY_S` since, or None."""
