@@ -61,6 +61,7 @@ async def prove(bench: Bench) -> Sequence[Measured]:
         requests = len(sink.read())
     bench.note("idle_quorum_back_s", [round(each, 1) for each in back_s])
     bench.note("idle_quorum_reasons", reasons)
+    bench.note("idle_quorum_requests", requests)
     valid = requests == rounds * EVENTS
     return [Measured(name="idle_quorum_seen_s", value=round(max(seen_s), 1), n=rounds, valid=valid)]
 
