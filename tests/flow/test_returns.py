@@ -8,6 +8,7 @@ import orjson
 import pytest
 
 from consumer.core.errors import BrokerUnavailable
+from consumer.core.returns.check_headers import unnumbered_check_headers
 from consumer.flow.base.context import Avoided
 from consumer.flow.returns import TICK_MAX_S
 from consumer.ports import Incoming, Source
@@ -188,6 +189,19 @@ async def test_a_check_is_settled_and_a_delivery_goes_on() -> None:
 
         assert {*each.work} == {"w0.1", None}
         assert [ticket.settles for ticket in each.settles] == [[], [], ["ack"]]
+
+
+async def test_a_check_without_a_number_is_only_acked() -> None:
+    """Fault 98: its confirm was the answer, so no worker reports it."""
+    async with watchers(2) as crew:
+        asked = FakeTicket()
+        message = event_message(headers=unnumbered_check_headers())
+
+        assert crew.workers[1].returns.offer(Source.DUE, Incoming(message, asked))
+        await crew.pass_time(2)
+
+        assert asked.settles == ["ack"]
+        assert not any(each.worker.publisher.to("") for each in crew.workers)
 
 
 async def test_marks_of_others_are_not_believed_on_lanes(worker: Worker) -> None:
