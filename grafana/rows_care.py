@@ -230,8 +230,10 @@ WORKERS = RowSpec(
         ),
         PanelSpec(
             title="Failed tasks",
-            text="Tasks that ended unexpectedly, per minute, by name. Each is a bug; the log has its error.",
-            queries=(Query(f"60 * {rate('leveret_task_failures_total', by='task')} > 0", "{{task}}/min"),),
+            text="Failures of background tasks per minute, of the five tasks with the most. The log has each error.",
+            queries=(
+                Query(f"topk(5, 60 * {rate('leveret_task_failures_total', by='task')})", "{{task}}/min"),
+            ),
             bad=1,
             runbook="a-task-ended-unexpectedly",
         ),

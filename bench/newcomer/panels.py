@@ -56,6 +56,7 @@ QUIET = frozenset(
         "leveret_reconnects_total",
         "leveret_stale_settles_total",
         "leveret_subscriptions_locked",
+        "leveret_task_failures_total",
         "leveret_records_dropped_total",
         "leveret_log_lines_dropped_total",
         "leveret_history_dropped_total",

@@ -56,6 +56,7 @@ class Life:
     def __init__(self, worker: Worker) -> None:
         self._worker = worker
         self._observe = worker.outside.observe
+        self._is_asked = False  #: since the first signal
         self._forcing: asyncio.Task[None] | None = None  #: since the second signal
 
     async def run(self) -> int:
@@ -188,9 +189,10 @@ class Life:
         """Drain at the first signal; end within a second at the second signal, and at once at the third."""
         if self._forcing is not None:
             os._exit(1)
-        if self._worker.stopping.is_set():
+        if self._is_asked:
             self._observe.warned("daemon.forced")
             self._forcing = asyncio.get_running_loop().create_task(self._force())
+        self._is_asked = True
         self._worker.stopping.set()
 
     async def _force(self) -> None:

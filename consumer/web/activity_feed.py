@@ -8,6 +8,7 @@ after a break with many new rows, the store itself sums up all rows, part by par
 from __future__ import annotations
 
 import asyncio
+from dataclasses import dataclass, field
 from itertools import islice
 from typing import Final
 
@@ -30,6 +31,29 @@ PART_ROWS: Final = 50_000  #: rows that the store sums up at a time: about 0.2 s
 SUMS: Final = 500  #: sums that are added before the event loop runs again: about 1 ms
 
 
+@dataclass(slots=True)
+class _Summing:
+    """A summing that has begun; after an error it goes on where it was, with smaller parts."""
+
+    numbers: range  #: of the rows that are left
+    hour_from: int  #: number from which rows can be of the last hour
+    activity: Activity = field(default_factory=Activity)
+    part_rows: int = PART_ROWS
+
+    def next_part(self, now: float) -> Part:
+        """Return the next rows to sum up."""
+        first, last = self.numbers[0], self.numbers[: self.part_rows][-1]
+        return Part(first, last, now - HOUR_S, now - DAY_S, has_hour=last >= self.hour_from)
+
+    def done(self, part: Part) -> None:
+        """Note that a part was added."""
+        self.numbers = range(part.last + 1, self.numbers.stop)
+
+    def failed(self) -> None:
+        """Take smaller parts: the store may have needed too long."""
+        self.part_rows = max(FEW_ROWS, self.part_rows // 2)
+
+
 class ActivityFeed:
     """Sums of one history."""
 
@@ -40,6 +64,7 @@ class ActivityFeed:
         self._log = log
         self._activity = Activity()
         self._follower: Follower | None = None  #: None until the first rows were summed up
+        self._summing: _Summing | None = None
         self._is_complete = False
         self._read_at: float | None = None  #: monotonic seconds
         self._reading: asyncio.Task[None] | None = None
@@ -76,6 +101,8 @@ class ActivityFeed:
             await self._add_new(self._follower)
             self._is_complete = True
         except (StoreUnavailable, ValueError) as error:
+            if self._summing is not None:
+                self._summing.failed()
             self._log.warning("api.activity_failed", error=str(error))
         self._activity.forget(self._clock.now())
         self._read_at = self._clock.monotonic()
@@ -87,24 +114,30 @@ class ActivityFeed:
         return numbers.stop - follower.after > FEW_ROWS
 
     async def _sum_up(self) -> Follower:
-        """Begin anew: let the store sum up its rows of the last day; return where the rest begins."""
-        now, activity = self._clock.now(), Activity()
-        numbers = await self._history.numbers(now - DAY_S)
-        if len(numbers) <= FEW_ROWS:
-            self._activity = activity
-            return Follower(numbers.start - 1)
-        hour = await self._history.numbers(now - HOUR_S)
-        await asyncio.sleep(OVERLAP_S)  # each of these rows is committed then, see Follower
-        for first in numbers[::PART_ROWS]:
-            last = min(first + PART_ROWS, numbers.stop) - 1
-            part = Part(first, last, now - HOUR_S, now - DAY_S, has_hour=last >= hour.start)
-            sums = await self._history.sums(part)
-            while some := list(islice(sums, SUMS)):
-                for each in some:
-                    activity.add_sum(each)
-                await asyncio.sleep(0)
-        self._activity = activity
-        return Follower(numbers[-1])
+        """Let the store sum up its rows of the last day; return where the rest begins."""
+        if self._summing is None:
+            now = self._clock.now()
+            numbers = await self._history.numbers(now - DAY_S)
+            if len(numbers) <= FEW_ROWS:
+                self._activity = Activity()
+                return Follower(numbers.start - 1)
+            hour = await self._history.numbers(now - HOUR_S)
+            await asyncio.sleep(OVERLAP_S)  # each of these rows is committed then, see Follower
+            self._summing = _Summing(numbers, hour.start)
+        summing, last = self._summing, self._summing.numbers.stop - 1
+        while summing.numbers:
+            await self._add_part(summing)
+        self._activity, self._summing = summing.activity, None
+        return Follower(last)
+
+    async def _add_part(self, summing: _Summing) -> None:
+        part = summing.next_part(self._clock.now())
+        sums = await self._history.sums(part)
+        while some := list(islice(sums, SUMS)):
+            for each in some:
+                summing.activity.add_sum(each)
+            await asyncio.sleep(0)
+        summing.done(part)
 
     async def _add_new(self, follower: Follower) -> None:
         """Add the rows that are not in the sums yet."""

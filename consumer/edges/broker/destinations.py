@@ -245,11 +245,13 @@ class Destinations:
 
     async def _spare_channel(self, number: int, connection: AbstractConnection) -> Confirms:
         """Return a spare common channel, and open one if there is none."""
-        async with self._opening:
-            spare = self._spare.get(number)
-            if spare is None or spare.channel.is_closed:
-                spare = self._spare[number] = Confirms(await open_channel(connection, confirms=True))
-            return spare
+        spare = self._spare.get(number)
+        if spare is None or spare.channel.is_closed:
+            async with self._opening:
+                spare = self._spare.get(number)
+                if spare is None or spare.channel.is_closed:
+                    spare = self._spare[number] = Confirms(await open_channel(connection, confirms=True))
+        return spare
 
     def oldest_s(self) -> float:
         """Return the age of the oldest publish without a confirm in seconds; 0 without one."""

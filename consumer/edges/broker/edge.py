@@ -18,6 +18,7 @@ from consumer.core.errors import TopologyMismatch
 from consumer.edges.broker.broker_ports import BrokerPorts
 from consumer.edges.broker.byte_budget import ByteBudget
 from consumer.edges.broker.connection.connect import CONNECTION_ERRORS, closed, open_channel, underlay
+from consumer.edges.broker.connection.quorum_watch import ASKED
 from consumer.edges.broker.connection.server import close_if_cancelled
 from consumer.edges.broker.queue_depths import CountIndexed, ParkedTotal, follow_sizes, unknown
 from consumer.edges.broker.topology_check import Inspection
@@ -215,7 +216,7 @@ class BrokerEdge:
         yield "sizes", partial(follow_sizes, connection, queues, options.depths, self._parked)
         yield "suspect", self._follow_pressure
         asked = [queue for one in options.windows if one.source is Source.DUE for queue in one.queues]
-        if asked:
+        if len(asked) >= ASKED:  # fewer may be stuck for themselves
             yield "quorum", partial(ports.publisher.quorum.run, asked, partial(self.consumes, Source.DUE))
         if options.inspection is not None:
             yield "topology check", partial(options.inspection.follow, connection, self._observe)

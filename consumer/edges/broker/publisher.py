@@ -24,6 +24,7 @@ from consumer.edges.broker.connection.connect import (
     CONNECTION_ERRORS,
     AmqpOptions,
     KeepAlive,
+    closable,
     close_reason,
     closed,
     open_channel,
@@ -156,12 +157,13 @@ class ConfirmingPublisher:
         message_id = publication.message_id or next(self._ids)
         apart = not publication.mandatory or self.exchange_channels.suspects(publication.exchange)
         try:
-            if apart:
-                waited_s = await self.exchange_channels.publish(publication, message_id)
-            else:
-                key = self._naming.destination(publication)
-                common = (connection, confirms)
-                waited_s = await self._destinations.publish(key, publication, message_id, common)
+            with closable():
+                if apart:
+                    waited_s = await self.exchange_channels.publish(publication, message_id)
+                else:
+                    key = self._naming.destination(publication)
+                    common = (connection, confirms)
+                    waited_s = await self._destinations.publish(key, publication, message_id, common)
         except aiormq.exceptions.PublishError:
             self._on_missing()
             raise Unroutable(
@@ -195,6 +197,7 @@ class ConfirmingPublisher:
         """Serve publishes on one channel until it closes, as after a publish to a missing exchange."""
         channel = await open_channel(connection, confirms=True)
         self._confirms = Confirms(channel)
+        self.quorum.forget()  # questions without a channel were never asked
         self._press(None)
         try:
             await closed(channel, transport)

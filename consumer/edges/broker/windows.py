@@ -340,8 +340,9 @@ class WindowReader:
                 return
             try:
                 deliver(source, Incoming(raw_message(message, queue, counted), ticket))
-                self._note_size(size_bytes)
-            except Exception as error:  # a bug: the message stays unsettled, the others go on
+            except Exception as error:  # a bug: the message comes again, and goes to suspect if that repeats
                 self.observe.task_failed(self.name, error)
+                await ticket.reject()
+            self._note_size(size_bytes)
 
         return take

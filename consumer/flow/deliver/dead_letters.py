@@ -28,6 +28,7 @@ from consumer.flow.base.context import Context
 from consumer.flow.base.outbox import LONGEST_PAUSE_S, GiveUp, Outbox
 from consumer.flow.deliver.deaths import last_death, was_moved
 from consumer.ports import Archive, Incoming, Publication
+from consumer.tasks import TaskEnded, end, error_of
 
 PATIENCE_S = 600.0
 """How long one message waits unacked for room in the parked queue; then the broker gives it out again.
@@ -83,10 +84,21 @@ class DeadLetters:
         desk.waiting.put_nowait(incoming)
 
     async def run(self) -> None:
-        """Work for ever; an error of one kind ends both, so that the owner of this routine learns of it."""
-        async with asyncio.TaskGroup() as desks:
-            desks.create_task(self._dead.work(self._work_off_dead))
-            desks.create_task(self._expired.work(self._work_off_expired))
+        """Work for ever.
+
+        Raises:
+            Exception: one of both ended, in whatever way: the owner of this routine has to learn of it.
+        """
+        desks = [
+            asyncio.create_task(self._dead.work(self._work_off_dead), name="overflow"),
+            asyncio.create_task(self._expired.work(self._work_off_expired), name="expired"),
+        ]
+        try:
+            ended, _ = await asyncio.wait(desks, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            await end(desks)
+        for desk in ended:
+            raise error_of(desk) or TaskEnded(f"{desk.get_name()}: the task returned")
 
     async def leave(self, limit_s: float) -> int:
         """Begin nothing more; return once the present messages are settled, or after *limit_s*.

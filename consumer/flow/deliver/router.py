@@ -6,6 +6,7 @@ are parked, messages that kill workers go to suspect, and messages that come ear
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Coroutine, Sequence
 from dataclasses import replace
 from math import inf
@@ -31,6 +32,7 @@ from consumer.core.message.due import late_s, rest_s, served
 from consumer.core.message.parked import parked_for_s, rfc3339
 from consumer.core.model import ParkReason, RawMessage
 from consumer.core.retry.policy import deadline
+from consumer.flow.base.cancelled import is_asked_to_end
 from consumer.flow.base.context import Context
 from consumer.flow.base.outbox import Outbox, Stored, age_text, together
 from consumer.flow.deliver.events import LOOK_S, Events
@@ -72,6 +74,11 @@ class Router:
                 await self._park_too_large(job, raw, str(error))
         except BrokerUnavailable:  # given up: the broker gives the message out again
             await job.incoming.ticket.requeue()
+        except asyncio.CancelledError as error:
+            if is_asked_to_end():
+                raise
+            context.observe.task_failed("job", error)  # a call that was cancelled by somebody else
+            await job.incoming.ticket.reject()
         except Exception as error:  # a bug: the message comes again, and goes to suspect if that repeats
             context.observe.task_failed("job", error)
             await job.incoming.ticket.reject()

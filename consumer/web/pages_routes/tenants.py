@@ -24,6 +24,7 @@ async def tenants_page(visitor: Looker, q: str = "", cursor: Cursor = "") -> Res
     query = not_empty({"q": q.strip()})
     request = page_request(urls.TENANTS, query, cursor)
     found = await service.tenants(visitor.caller, q.strip())
+    day = None if visitor.caller.tenant is not None else _day(await service.fairness_day(visitor.context))
     gone = await daemon.unreached(visitor.context)
     # the order follows the rates and changes from second to second, so the cursor is a place in it
     start = int(request.after) if request.after is not None and request.after.isdecimal() else 0
@@ -43,9 +44,7 @@ async def tenants_page(visitor: Looker, q: str = "", cursor: Cursor = "") -> Res
             rerouted=found.rerouted,
             in_lanes=found.in_lanes,
             in_spill=found.in_spill,
-            day=None
-            if visitor.caller.tenant is not None
-            else _day(await service.fairness_day(visitor.context)),
+            day=day,
             trouble=None if gone is None else worker_trouble(gone),
             pager=pager(urls.TENANTS, query, cursor, following),
         )

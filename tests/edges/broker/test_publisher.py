@@ -14,7 +14,8 @@ from prometheus_client import CollectorRegistry
 from yarl import URL
 
 from consumer.core.errors import BrokerUnavailable, Refused, Unroutable
-from consumer.edges.broker.connection.connect import AmqpOptions, KeepAlive
+from consumer.edges.broker.connection.connect import AmqpOptions, KeepAlive, underlay
+from consumer.edges.broker.destinations import MOST
 from consumer.edges.broker.publisher import ConfirmingPublisher, Naming
 from consumer.flow.observe.observer import Observer
 from consumer.ports import Publication
@@ -32,6 +33,7 @@ from tests.support.broker.publishers import (
 )
 from tests.support.broker.topology import PATIENCE_S, SMALL, standing
 from tests.support.fakes import RecordingLog
+from tests.support.system.waiting import until
 from topology.declare import declare
 
 
@@ -219,6 +221,41 @@ async def test_publishes_in_flight_at_a_broken_connection_are_unavailable(real: 
     assert all(type(answer) is BrokerUnavailable for answer in failed)
     confirmed = len(answers) - len(failed)
     assert len(await real.messages()) >= confirmed
+
+
+async def test_a_block_that_ends_with_the_connection_holds_nothing(real: RealWorld) -> None:
+    """Fault 96: publishes that wait for a spare channel meanwhile fail, and the next ones open theirs."""
+    connection = real.real._connection
+    assert connection is not None
+    underlay(connection).connected.clear()
+    started = [asyncio.ensure_future(real.publisher.publish(HELLO)) for _ in range(2 * MOST)]
+    await asyncio.wait(started, timeout=0.2)
+    assert not all(one.done() for one in started)
+    await real.cut()
+    async with asyncio.timeout(PATIENCE_S):
+        answers = await asyncio.gather(*started, return_exceptions=True)
+    assert {type(answer) for answer in answers} <= {BrokerUnavailable, type(None)}
+    assert BrokerUnavailable in map(type, answers)
+
+    await real.mend()
+    async with asyncio.timeout(PATIENCE_S):
+        await asyncio.gather(*(real.publisher.publish(HELLO) for _ in range(4 * MOST)))
+
+
+async def test_a_cut_while_channels_open_is_unavailable(real: RealWorld) -> None:
+    """The library cancels calls on a connection that closes; no publish ends cancelled for it."""
+    for turns in range(16):
+        started = [asyncio.ensure_future(real.publisher.publish(HELLO)) for _ in range(4 * MOST)]
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        connection = real.real._connection
+        assert connection is not None
+        underlay(connection)._reader_task.cancel()
+        async with asyncio.timeout(PATIENCE_S):
+            answers = await asyncio.gather(*started, return_exceptions=True)
+        assert {type(answer) for answer in answers} <= {BrokerUnavailable, type(None)}
+        await asyncio.wait_for(real.real.relieved(), PATIENCE_S)
+        await until(lambda: real.real._connection not in (None, connection))  # noqa: B023 (as above)
 
 
 async def test_a_missing_exchange_closes_one_channel_and_heals(real: RealWorld) -> None:

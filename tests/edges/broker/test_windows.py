@@ -148,6 +148,34 @@ async def test_the_last_wish_is_done_and_a_window_of_one_has_one(vhost: str) -> 
     assert taken.empty()
 
 
+async def test_a_message_whose_hand_over_breaks_comes_again(vhost: str) -> None:
+    """Fault 98: it is given back as a failed one, and a window of one message goes on."""
+    taken: asyncio.Queue[Incoming] = asyncio.Queue()
+    bugs, log = [RuntimeError("a bug")], RecordingLog()
+
+    def take(_source: Source, incoming: Incoming) -> None:
+        if bugs:
+            raise bugs.pop()
+        taken.put_nowait(incoming)
+
+    reader = WindowReader(
+        Window(source=Source.SUSPECT, queues=(SUSPECT,), prefetch=1),
+        Observer(Series(CollectorRegistry()), log),
+        take,
+        lambda: None,
+        lambda: True,
+    )
+    async with asyncio.timeout(PATIENCE_S), standing(vhost, SMALL) as live, connected(vhost) as connection:
+        running = asyncio.create_task(reader.run(connection))
+        await live.publish("", SUSPECT, b"1")
+
+        again = await taken.get()
+        assert (again.message.body, again.message.redelivered) == (b"1", True)
+        assert len(log.events("task.failed")) == 1
+        await again.ticket.ack()
+        await end([running])
+
+
 async def test_suspect_rests_while_nothing_is_started(vhost: str) -> None:
     """Faults 63, 70: under back-pressure none is taken that a stop would give back; fresh events are."""
     windows = (

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 
 import pytest
 
 from consumer.core.message.delivery import DeliveryMessage
 from consumer.core.message.parked import delivery_entry_headers
+from consumer.flow.deliver.dead_letters import DeadLetters
+from consumer.ports import Incoming
+from consumer.tasks import TaskEnded
+from tests.support.fakes import FakeTicket, MemoryArchive
 from tests.support.flow.dead_letters import NOTE, DeadLetterDesk, dead
-from tests.support.worker import DUE, NAMES, delivery_message, event, event_message
+from tests.support.worker import DUE, NAMES, Worker, delivery_message, event, event_message
 
 
 async def test_a_refused_entry_waits_for_room_and_is_parked_unchanged(desk: DeadLetterDesk) -> None:
@@ -28,6 +33,24 @@ async def test_a_refused_entry_waits_for_room_and_is_parked_unchanged(desk: Dead
     [published] = desk.worker.publisher.confirmed
     assert (published.key, published.headers) == ("parked.exhausted", headers)
     assert ticket.settles == ["ack"]
+
+
+class CancelledArchive(MemoryArchive):
+    """An archive whose call somebody else cancels."""
+
+    async def append(self, entry: Mapping[str, object]) -> None:
+        """End as a cancelled call does."""
+        raise asyncio.CancelledError
+
+
+async def test_a_cancelled_desk_ends_the_routine() -> None:
+    """Otherwise its messages would be taken and never settled, unseen."""
+    worker = Worker()
+    overflow = DeadLetters(worker.context, CancelledArchive())
+    overflow.offer(Incoming(event_message(), FakeTicket(worker.journal, "expired")), expired=True)
+
+    with pytest.raises(TaskEnded):
+        await overflow.run()
 
 
 async def test_expired_entries_are_archived_while_the_parked_queue_is_full(desk: DeadLetterDesk) -> None:

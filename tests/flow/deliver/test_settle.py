@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -135,6 +137,19 @@ async def test_a_bug_gives_the_message_back(worker: Worker) -> None:
     await worker.subscribe("shop")
     worker.sender.on(SHOP, Reply(status=503))
     worker.publisher.faults = [RuntimeError("a bug")]
+
+    ticket = await worker.handle(event_message())
+
+    assert ticket.settles == ["reject"]
+    assert len(worker.bugs()) == 1
+    assert worker.intake.slots.free == 256
+
+
+async def test_a_call_that_somebody_else_cancelled_gives_the_message_back(worker: Worker) -> None:
+    """Fault 98: the AMQP library cancels calls; the message would stay unsettled and unseen."""
+    await worker.subscribe("shop")
+    worker.sender.on(SHOP, Reply(status=503))
+    worker.publisher.faults = [asyncio.CancelledError()]
 
     ticket = await worker.handle(event_message())
 

@@ -18,6 +18,7 @@ from tests.support.broker.topology import SMALL
 from topology.plan import build_plan
 
 NAMES = SMALL.names
+SPEC = replace(SMALL, due_queues=3)  #: with fewer the quorum is not watched
 
 
 @asynccontextmanager
@@ -37,12 +38,12 @@ def built(
     url: str, amqp: AmqpOptions | None = None, *, declare: bool
 ) -> tuple[BrokerEdge, Listener, BrokerPorts]:
     """Return an edge that does not run yet."""
-    settings = load_settings({"LEVERET_TOPOLOGY__LANES": "2", "LEVERET_TOPOLOGY__DUE_QUEUES": "2"})
-    planned = {queue.name for queue in build_plan(SMALL).queues}
+    settings = load_settings({"LEVERET_TOPOLOGY__LANES": "2", "LEVERET_TOPOLOGY__DUE_QUEUES": "3"})
+    planned = {queue.name for queue in build_plan(SPEC).queues}
     opened = [replace(w, queues=tuple(q for q in w.queues if q in planned)) for w in windows(settings)]
     listener = Listener()
     options = BrokerOptions(
-        amqp=amqp or AmqpOptions(urls=(url,)), plan=build_plan(SMALL), instance="test", declare=declare
+        amqp=amqp or AmqpOptions(urls=(url,)), plan=build_plan(SPEC), instance="test", declare=declare
     )
     ports = BrokerPorts(options, observer())
     control = NAMES.control if declare else None

@@ -20,7 +20,7 @@ SIDE = ("window lane", "window due", "control", "repair", "sizes", "quorum", "co
 
 def cancelling(folder: Path, url: str, *names: str) -> Daemon:
     """Return a daemon of which each :func:`cancel` cancels the next of the named tasks."""
-    daemon = Daemon(folder, url)
+    daemon = Daemon(folder, url, {"LEVERET_TOPOLOGY__DUE_QUEUES": "3"})
     daemon.program = (*PROGRAM, *names)
     return daemon
 
@@ -57,6 +57,26 @@ async def test_a_side_task_that_ends_is_started_again(vhost: str, tmp_path: Path
         await all_delivered(receiver, "/ok/tasks", [event_id])
         assert await daemon.stop() == 0
         assert daemon.count("task.failed") == len(SIDE)
+
+
+async def test_the_first_signal_after_an_ended_routine_lets_requests_end(
+    vhost: str, tmp_path: Path, receiver: Receiver
+) -> None:
+    """A deploy meets a worker that drains already: its SIGTERM is not a second one."""
+    target = "/slow/ended?s=3"
+    async with cancelling(tmp_path, vhost, "sharing") as daemon:
+        await daemon.apply(to(receiver, target, "ended"))
+        await daemon.start()
+        async with EventPublisher(vhost) as publisher:
+            event_id = await publisher.publish("ended")
+        await receiver.arrived(1)
+        cancel(daemon)
+        await until(partial(has_failed, daemon, 1), "the routine ended")
+        daemon.terminate()
+
+        assert await daemon.wait_exit(60) == 1
+        assert daemon.count("daemon.forced") == 0
+        await all_delivered(receiver, target, [event_id])
 
 
 @pytest.mark.parametrize("routine", ["sharing", "broker", "publishing connection"])

@@ -27,6 +27,7 @@ class CountingHistory(SqliteHistory):
         self.rows_read = 0
         self.parts: list[Part] = []
         self.is_away = False
+        self.away_from: int | None = None  #: number of the part that fails, from 1
 
     async def steps(self, query: Query) -> Sequence[StoredStep]:
         """Count the rows."""
@@ -36,7 +37,7 @@ class CountingHistory(SqliteHistory):
 
     async def sums(self, part: Part) -> Iterator[Sum]:
         """Note the part."""
-        if self.is_away:
+        if self.is_away or len(self.parts) + 1 == self.away_from:
             raise StoreUnavailable("history.db: the disk is broken")
         self.parts.append(part)
         return await super().sums(part)
@@ -114,6 +115,37 @@ async def test_after_a_break_the_store_sums_up_many_new_rows(desk: Desk) -> None
 
     assert [each.first for each in desk.history.parts] == [1, PART_ROWS + 1]
     assert desk.history.rows_read == 0
+
+
+async def test_a_summing_goes_on_after_an_error(desk: Desk) -> None:
+    """Parts that were added stay; the others become smaller, as the store may need too long for them."""
+    await desk.write(PART_ROWS + MANY)
+    desk.history.away_from = 2
+    await desk.feed.current()
+    await until(lambda: desk.log.lines)
+    assert not desk.feed.is_complete
+
+    desk.history.away_from = None
+    desk.clock.advance(FRESH_S)
+    await desk.day(PART_ROWS + MANY)
+
+    assert [each.first for each in desk.history.parts] == [1, PART_ROWS + 1]
+
+
+async def test_parts_become_smaller_but_not_tiny(desk: Desk) -> None:
+    """A store that is slow for long is not asked for single rows."""
+    await desk.write(3 * FEW_ROWS)
+    desk.history.is_away = True
+    for _ in range(5):
+        desk.log.lines.clear()
+        desk.clock.advance(FRESH_S)
+        await desk.feed.current()
+        await until(lambda: desk.log.lines)
+    desk.history.is_away = False
+    desk.clock.advance(FRESH_S)
+    await desk.day(3 * FEW_ROWS)
+
+    assert [each.first for each in desk.history.parts] == [1, FEW_ROWS + 1, 2 * FEW_ROWS + 1]
 
 
 async def test_a_history_that_is_away_is_summed_up_once_it_is_back(desk: Desk) -> None:

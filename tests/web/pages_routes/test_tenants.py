@@ -76,6 +76,25 @@ async def test_a_history_without_delivered_attempts_shows_no_fairness(tmp_path: 
         assert await fairness_day(api.context) is None
 
 
+async def test_complete_sums_need_no_note(api: Api) -> None:
+    """Not even on the first page that asks for them."""
+    [id_] = [await subscribed(api, "acme")]
+    await attempted(api, {id_: [1]})
+    async with api.client() as client:
+        visitor = Visitor(client)
+        await visitor.log_in(await api.token(Scope.READ))
+        assert SUMMING not in await visitor.see("/tenants")
+        assert SUMMING not in await visitor.see("/endpoints")
+
+
+async def test_a_page_without_sums_has_no_note(tmp_path: Path) -> None:
+    """Failures alone show no fairness, so nothing is summed up for it."""
+    async with opened_api(tmp_path / "home", HISTORY__KEEP="failures") as api, api.client() as client:
+        visitor = Visitor(client)
+        await visitor.log_in(await api.token(Scope.READ))
+        assert SUMMING not in await visitor.see("/tenants")
+
+
 async def test_a_page_with_unfinished_sums_says_so(api: Api) -> None:
     """Until the store has summed up a long history; pages without sums need no note."""
     await attempted(api, {"sub_1": [FEW_ROWS + 1]})

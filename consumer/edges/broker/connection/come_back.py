@@ -14,32 +14,33 @@ from yarl import URL
 
 KNOCK_S: Final = 0.5  #: longest pause between two tries of a port; half of it on average
 DIAL_S: Final = 2.0  #: time in which a port must take a connection
+PORTS: Final = {"amqp": 5672, "amqps": 5671}  #: of URLs without a port
 
 
 async def until_back(urls: Sequence[str], sample: Callable[[], float]) -> None:
     """Return once a port takes a connection that did not before.
 
-    A port that takes connections all the time, as that of a load balancer, proves nothing.
+    A port that takes connections at the first try, as that of a load balancer, proves nothing, and is not
+    tried again.
 
     Args:
-        urls: AMQP URLs of the brokers; with none, this never returns.
+        urls: AMQP URLs of the brokers; where each port is open, this never returns.
         sample: Returns a number that is uniform in [0, 1), so that workers do not come together.
     """
-    away = set[str]()
-    while True:
-        for url in urls:
-            if not await is_open(URL(url)):
-                away.add(url)
-            elif url in away:
-                return
+    away = {url for url in urls if not await is_open(URL(url))}
+    while away:
         await asyncio.sleep(KNOCK_S * sample())
+        for url in away:
+            if await is_open(URL(url)):
+                return
+    await asyncio.Event().wait()
 
 
 async def is_open(url: URL) -> bool:
     """Return whether the port of *url* takes a connection."""
     try:
         async with asyncio.timeout(DIAL_S):
-            _, writer = await asyncio.open_connection(url.host, url.port)
+            _, writer = await asyncio.open_connection(url.host, url.port or PORTS[url.scheme])
     except OSError:  # also a time-out: of the network, or with a full backlog
         return False
     writer.close()

@@ -177,6 +177,14 @@ async def _current_urls(options: AmqpOptions) -> tuple[str, ...]:
         raise BrokerUnavailable(str(error)) from None
 
 
+async def _known_urls(options: AmqpOptions) -> tuple[str, ...]:
+    """Return the current URLs, and none while their file cannot be read."""
+    try:
+        return await _current_urls(options)
+    except BrokerUnavailable:
+        return ()
+
+
 class _DidNotLast(BrokerUnavailable):
     """The connection ended soon, or was refused."""
 
@@ -240,7 +248,7 @@ class KeepAlive:
         self._refusals.refused(self.name, self._refused, wait_s)
         with suppress(TimeoutError):
             async with asyncio.timeout(wait_s):
-                await until_back(self.options.urls, self.sample)
+                await until_back(await _known_urls(self.options), self.sample)
                 self._came_back = True
 
     async def _once(self, session: Callable[[AbstractConnection], Awaitable[None]]) -> None:
@@ -276,13 +284,29 @@ async def open_channel(connection: AbstractConnection, *, confirms: bool) -> Cha
     """Open a channel and return the library's inner one, which costs less per message.
 
     It handles arrived frames at once instead of ten per turn of the loop; the windows bound their number.
+    While the broker blocks the connection this waits.
+
+    Raises:
+        ConnectionAbortedError: the connection closed meanwhile.
     """
     transport = underlay(connection)
-    await transport.ready()
+    await _unblocked(transport)
     channel = await transport.channel(
         publisher_confirms=confirms, on_return_raises=confirms, frame_buffer_size=ALL_FRAMES
     )
     return cast(Channel, channel)
+
+
+async def _unblocked(transport: Connection) -> None:
+    """Wait for the end of a block, or of the connection: the library's own wait goes on after the latter."""
+    waits = [asyncio.ensure_future(transport.ready()), asyncio.ensure_future(closed(transport))]
+    try:
+        await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for wait in waits:
+            wait.cancel()
+    if transport.is_closed:
+        raise ConnectionAbortedError("the connection closed")
 
 
 def underlay(connection: AbstractConnection) -> Connection:

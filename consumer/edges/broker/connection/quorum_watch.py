@@ -13,7 +13,7 @@ Source: RabbitMQ "Quorum Queues" (an operation is confirmed once a majority of m
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import suppress
 from itertools import cycle, islice
 from typing import Final
@@ -22,6 +22,7 @@ from consumer.core.errors import BrokerUnavailable, Refused, Unroutable
 from consumer.core.returns.check_headers import unnumbered_check_headers
 from consumer.edges.broker.connection.connect import CONNECTION_ERRORS, closable
 from consumer.ports import Publication
+from consumer.tasks import end
 from topology.names import Names
 
 QUIET_S: Final = 5.0  #: time without a confirm after which some queues are asked
@@ -58,11 +59,14 @@ class QuorumWatch:
             is_consumed: Returns whether this worker takes the messages of due queues now. Otherwise they
                 would gather there, so only a doubt that began earlier is pursued.
         """
-        loop, queues = asyncio.get_running_loop(), cycle(due_queues)
-        while True:
-            await asyncio.sleep(LOOK_S)
-            if self._doubts() or (is_consumed() and loop.time() - self._confirmed_at() >= QUIET_S):
-                await self._ask(loop.time(), list(islice(queues, min(ASKED, len(due_queues)))))
+        loop, queues, asked = asyncio.get_running_loop(), cycle(due_queues), dict[str, asyncio.Task[None]]()
+        try:
+            while True:
+                await asyncio.sleep(LOOK_S)
+                if self._doubts() or (is_consumed() and loop.time() - self._confirmed_at() >= QUIET_S):
+                    self._ask(loop.time(), islice(queues, min(ASKED, len(due_queues))), asked)
+        finally:
+            await end(list(asked.values()))
 
     def is_lost(self, now: float, limit_s: float) -> bool:
         """Return whether the queues were asked over *limit_s* ago, and none has confirmed anything since.
@@ -80,11 +84,13 @@ class QuorumWatch:
     def _doubts(self) -> bool:
         return self._asked_at is not None and self._confirmed_at() < self._asked_at
 
-    async def _ask(self, now: float, queues: Sequence[str]) -> None:
-        """Publish to some queues; return once each has confirmed, or its publish was given up."""
+    def _ask(self, now: float, queues: Iterable[str], asked: dict[str, asyncio.Task[None]]) -> None:
+        """Begin to publish to some queues, unless they were *asked* and have not answered yet."""
         if not self._doubts():
             self._asked_at = now
-        await asyncio.gather(*map(self._ask_one, queues))
+        for queue in queues:
+            if queue not in asked or asked[queue].done():
+                asked[queue] = asyncio.create_task(self._ask_one(queue), name="quorum question")
 
     async def _ask_one(self, queue: str) -> None:
         check = Publication(

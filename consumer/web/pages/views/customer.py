@@ -17,7 +17,7 @@ class CustomerPage(Page):
 
     template: ClassVar[str] = "customer.html"
     section: ClassVar[str] = "own"
-    has_sums: ClassVar[bool] = True
+    sums_attempts: ClassVar[bool] = True
     lines: Sequence[EndpointLine] = ()  #: sorted by trouble
     delivered_day: int = 0  #: webhooks that were delivered within the last 24 hours
     success_ratio: float | None = None  #: of the last 24 hours
@@ -46,7 +46,7 @@ class CustomerEndpointPage(Page):
 
     template: ClassVar[str] = "customer_endpoint.html"
     section: ClassVar[str] = "own"
-    has_sums: ClassVar[bool] = True
+    sums_attempts: ClassVar[bool] = True
     line: EndpointLine
     events: Sequence[str] = ()  #: its AMQP topic patterns
     attempts: Sequence[HistoryRow] = ()  #: newest first

@@ -25,7 +25,7 @@ class EndpointsPage(Page):
 
     template: ClassVar[str] = "endpoints.html"
     section: ClassVar[str] = "endpoints"
-    has_sums: ClassVar[bool] = True
+    sums_attempts: ClassVar[bool] = True
     lines: Sequence[EndpointLine] = ()  #: sorted by trouble, see :func:`consumer.web.pages.words.by_trouble`
     total: int = 0  #: endpoints that fit the filter
     chosen: EndpointFilter = field(default_factory=EndpointFilter)
@@ -66,7 +66,7 @@ class EndpointPage(Page):
 
     template: ClassVar[str] = "endpoint.html"
     section: ClassVar[str] = "endpoints"
-    has_sums: ClassVar[bool] = True
+    sums_attempts: ClassVar[bool] = True
     line: EndpointLine
     events: Sequence[str] = ()  #: its AMQP topic patterns
     latency: Series = field(default_factory=Series)  #: p95 in seconds, last hour

@@ -70,7 +70,7 @@ class OverviewPage(Page):
 
     template: ClassVar[str] = "overview.html"
     section: ClassVar[str] = "overview"
-    has_sums: ClassVar[bool] = True
+    sums_attempts: ClassVar[bool] = True
     troubles: Sequence[Trouble] = ()  #: most serious first, see :mod:`consumer.web.pages.troubles`
     hour: Hour = field(default_factory=Hour)
     worst: Sequence[EndpointLine] = ()  #: at most ten endpoints that are not well, worst first

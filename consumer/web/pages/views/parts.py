@@ -58,8 +58,13 @@ class Page:
 
     template: ClassVar[str]
     section: ClassVar[str] = ""  #: the entry of the navigation that is marked
-    has_sums: ClassVar[bool] = False  #: whether it shows sums of the history
+    sums_attempts: ClassVar[bool] = False  #: whether each such page shows sums of the history
     shell: Shell
+
+    @property
+    def has_sums(self) -> bool:
+        """Return whether it shows sums of the history now."""
+        return self.sums_attempts
 
     @property
     def title(self) -> str:

@@ -47,7 +47,6 @@ class TenantsPage(Page):
 
     template: ClassVar[str] = "tenants.html"
     section: ClassVar[str] = "tenants"
-    has_sums: ClassVar[bool] = True
     lines: Sequence[TenantLine] = ()  #: the busiest first
     total: int = 0
     q: str = ""  #: filter by a part of the name
@@ -62,6 +61,11 @@ class TenantsPage(Page):
     day: FairnessDay | None = None  #: None: the history does not contain every attempt
     trouble: Trouble | None = None  #: why nothing is known of the worker
     pager: Pager = field(default_factory=Pager)
+
+    @property
+    def has_sums(self) -> bool:
+        """Return whether it shows the fairness of the day."""
+        return self.day is not None
 
     @property
     def title(self) -> str:
