@@ -230,7 +230,7 @@ WORKERS = RowSpec(
         ),
         PanelSpec(
             title="Failed tasks",
-            text="Failures of background tasks per minute: the five tasks with the most. The log has the errors.",
+            text="Failures of background tasks per minute: the five worst tasks. The log has the errors.",
             queries=(
                 Query(f"topk(5, 60 * {rate('leveret_task_failures_total', by='task')})", "{{task}}/min"),
             ),
