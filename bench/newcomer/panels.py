@@ -166,7 +166,7 @@ def faults_of_files(prometheus: Prometheus, metrics: bytes) -> list[str]:
     checks = {
         "config": promtool("check", "config", prometheus.config),
         "rules": promtool("check", "rules", ALERTS),
-        "tests": promtool("test", "rules", ALERT_TESTS),
+        "tests": promtool("test", "rules", *ALERT_TESTS),
         "metrics": promtool("check", "metrics", text=metrics),
     }
     return [

@@ -1,9 +1,9 @@
-"""Run the suite as four processes side by side: while one waits for a broker or a daemon, the others go on.
+"""Run the suite as five processes side by side: while one waits for a broker or a daemon, the others go on.
 
 Most tests wait for processes that they start: one part alone leaves two processors idle for three quarters of
 its time.
 
-Data flow: four pytest processes -> their progress, line by line -> the summary of each -> one exit code.
+Data flow: five pytest processes -> their progress, line by line -> the summary of each -> one exit code.
 ``python -m tests.support.parts ARGUMENTS`` is one plain run of the named tests. ``--cov`` as the first
 argument measures the coverage, which doubles the cost of the pure tests, and ends with its report.
 """
@@ -25,15 +25,12 @@ from typing import Any, TypeAlias
 from tests.support.data import ROOT
 from tests.support.processes.children import spawn
 
-PROCESSES = (
-    (
-        *(f"tests/system/{name}" for name in ("api", "cli", "hostile", "store", "web")),
-        "tests/edges/private_broker",
-        "tests/web/pages",
-    ),
+NAMED = (
+    tuple(f"tests/system/{name}" for name in ("api", "cli", "hostile", "store", "web")),
     tuple(f"tests/system/{name}" for name in ("broker", "delivery")),
+    ("tests/bench", "tests/demo", "tests/deploy", "tests/grafana"),
+    ("tests/cli", "tests/edges"),
 )
-PROOFS = ("tests/bench", "tests/demo", "tests/deploy", "tests/grafana")
 PYTEST = (sys.executable, "-m", "pytest")
 COVERAGE = (sys.executable, "-m", "coverage")
 LOOK_S = 0.1  #: pause between two reads of the output of the parts
@@ -49,13 +46,12 @@ class Part:
     arguments: tuple[str, ...]
 
 
-NAMED = (*PROCESSES, PROOFS)
 PARTS = (
     *(
         Part(name, ("--no-skips", *paths))
-        for name, paths in zip(("first", "second", "third"), NAMED, strict=True)
+        for name, paths in zip(("first", "second", "third", "fourth"), NAMED, strict=True)
     ),
-    Part("fourth", ("--no-skips", "tests", *(f"--ignore={path}" for paths in NAMED for path in paths))),
+    Part("fifth", ("--no-skips", "tests", *(f"--ignore={path}" for paths in NAMED for path in paths))),
 )
 """Each test is in one part, and each part takes about as long: the last is all that the others leave out."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 
 import yaml
@@ -11,7 +12,7 @@ from tests.support.data import ROOT
 
 DASHBOARD = ROOT / "grafana" / "dashboards" / "leveret.json"
 ALERTS = ROOT / "grafana" / "alerts.yml"
-ALERT_TESTS = ROOT / "grafana" / "alerts_test.yml"
+ALERT_TESTS = tuple(ROOT / "grafana" / f"alerts{name}_test.yml" for name in ("", "_long"))
 
 
 def checked_in_queries(path: Path = DASHBOARD) -> list[tuple[str, str]]:
@@ -26,9 +27,9 @@ def alert_names(alerts: Path = ALERTS) -> list[str]:
     return [rule["alert"] for group in groups for rule in group["rules"] if "alert" in rule]
 
 
-def untested_alerts(alerts: Path = ALERTS, tests: Path = ALERT_TESTS) -> list[str]:
+def untested_alerts(alerts: Path = ALERTS, tests: Sequence[Path] = ALERT_TESTS) -> list[str]:
     """Return the alerts that lack a case in which they fire or one in which they are silent."""
-    cases = yaml.safe_load(tests.read_text("utf-8"))["tests"]
+    cases = [case for path in tests for case in yaml.safe_load(path.read_text("utf-8"))["tests"]]
     looks = [look for case in cases for look in case["alert_rule_test"]]
     found = {(look["alertname"], bool(look["exp_alerts"])) for look in looks}
     return [name for name in alert_names(alerts) if not {(name, True), (name, False)} <= found]
