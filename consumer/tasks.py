@@ -155,6 +155,21 @@ def error_of(task: asyncio.Future[Any]) -> BaseException | None:
     return TaskEnded("the task was cancelled") if task.cancelled() else task.exception()
 
 
+async def until_one_ends(tasks: Sequence[asyncio.Task[None]]) -> None:
+    """Wait until one of *tasks* ends, in whatever way, and end the others.
+
+    Raises:
+        Exception: the error of the task.
+        TaskEnded: it was cancelled by another one, or returned.
+    """
+    try:
+        ended, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        await end(tasks)
+    for task in ended:
+        raise error_of(task) or TaskEnded(f"{task.get_name()}: the task returned")
+
+
 async def end(tasks: Sequence[asyncio.Future[Any]]) -> None:
     """Cancel *tasks* until each has ended.
 

@@ -24,7 +24,7 @@ from consumer.edges.broker.queue_depths import CountIndexed, ParkedTotal, follow
 from consumer.edges.broker.topology_check import Inspection
 from consumer.edges.broker.windows import UNBOUNDED, Window, WindowReader
 from consumer.ports import BrokerListener, BrokerReports, Incoming, QueueDepths, Source
-from consumer.tasks import OwnedTasks, Step, TaskEnded, end, error_of
+from consumer.tasks import OwnedTasks, Step, until_one_ends
 from topology.check import Finding
 from topology.declare import TopologyError, declare
 from topology.names import Names
@@ -101,12 +101,7 @@ class BrokerEdge:
             asyncio.create_task(self._ports.publisher.run(), name="publishing connection"),
             asyncio.create_task(self._ports.consuming.run(self._session), name="consuming connection"),
         ]
-        try:
-            ended, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            await end(tasks)
-        for task in ended:
-            raise error_of(task) or TaskEnded(f"{task.get_name()}: the task returned")
+        await until_one_ends(tasks)
 
     async def stop_consuming(self) -> None:
         """Cancel every consumer; channels stay open so that messages in hand can be settled."""

@@ -28,7 +28,7 @@ from consumer.flow.base.context import Context
 from consumer.flow.base.outbox import LONGEST_PAUSE_S, GiveUp, Outbox
 from consumer.flow.deliver.deaths import last_death, was_moved
 from consumer.ports import Archive, Incoming, Publication
-from consumer.tasks import TaskEnded, end, error_of
+from consumer.tasks import until_one_ends
 
 PATIENCE_S = 600.0
 """How long one message waits unacked for room in the parked queue; then the broker gives it out again.
@@ -93,12 +93,7 @@ class DeadLetters:
             asyncio.create_task(self._dead.work(self._work_off_dead), name="overflow"),
             asyncio.create_task(self._expired.work(self._work_off_expired), name="expired"),
         ]
-        try:
-            ended, _ = await asyncio.wait(desks, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            await end(desks)
-        for desk in ended:
-            raise error_of(desk) or TaskEnded(f"{desk.get_name()}: the task returned")
+        await until_one_ends(desks)
 
     async def leave(self, limit_s: float) -> int:
         """Begin nothing more; return once the present messages are settled, or after *limit_s*.
