@@ -59,7 +59,7 @@ class RateLimit(NamedTuple):
         return self._replace(next_at=max(self.next_at, now) + self.interval_s)
 
     def reshaped(self, shape: RateLimit) -> RateLimit:
-        """Return the limit with the interval and the slack of *shape*; what is reserved stays reserved."""
+        """Return the limit with the interval and the slack of *shape*; earlier reservations stay."""
         return shape._replace(next_at=self.next_at)
 
     def set_back(self, by_s: float) -> RateLimit:

@@ -244,7 +244,7 @@ class Destinations:
         return waited_s
 
     async def _spare_channel(self, number: int, connection: AbstractConnection) -> Confirms:
-        """Return a spare common channel, and open one if there is none."""
+        """Return the spare common channel with this number, and open it if it is closed or missing."""
         spare = self._spare.get(number)
         if spare is None or spare.channel.is_closed:
             async with self._opening:

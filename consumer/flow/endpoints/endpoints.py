@@ -188,7 +188,7 @@ class Endpoints:
             known.forgive()
 
     def keep(self, subscription_ids: Collection[str]) -> None:
-        """Forget the endpoints of all other subscriptions, and what was announced or known of them."""
+        """Forget all other subscriptions: their endpoints, announcements and earlier states."""
         self._forgiven.intersection_update(subscription_ids)
         self.prior.keep(subscription_ids)
         self.announcements.keep(subscription_ids)
