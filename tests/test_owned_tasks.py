@@ -22,12 +22,11 @@ RESTARTED = "it has no result; whoever needs it starts it again"
 OTHERS = {
     "consumer/daemon/life.py": (3, AWAITED),
     "consumer/edges/broker/acks.py": (1, WATCHED),
-    "consumer/edges/broker/connection/connect.py": (2, AWAITED),
+    "consumer/edges/broker/connection/connect.py": (1, AWAITED),
     "consumer/edges/broker/connection/quorum_watch.py": (1, AWAITED),
     "consumer/edges/broker/connection/server.py": (1, REPORTS),
     "consumer/edges/broker/edge.py": (2, AWAITED),
     "consumer/edges/broker/look.py": (2, AWAITED),
-    "consumer/edges/broker/windows.py": (2, AWAITED),
     "consumer/edges/http/connect/resolver.py": (2, ANSWERS),
     "consumer/edges/http/senders/httpx_sender.py": (1, RESTARTED),
     "consumer/edges/http/senders/tokens.py": (1, ANSWERS),

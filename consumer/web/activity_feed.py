@@ -94,6 +94,8 @@ class ActivityFeed:
 
     async def _read(self) -> None:
         """Add every new row. If the history is away, the sums stay as they are."""
+        if self._is_after_break():
+            self._summing = None  # what it left out would be read row by row
         try:
             if self._follower is None or await self._is_far_behind(self._follower):
                 self._follower, self._is_complete = None, False
@@ -107,8 +109,11 @@ class ActivityFeed:
         self._activity.forget(self._clock.now())
         self._read_at = self._clock.monotonic()
 
+    def _is_after_break(self) -> bool:
+        return self._read_at is not None and self._clock.monotonic() - self._read_at >= BREAK_S
+
     async def _is_far_behind(self, follower: Follower) -> bool:
-        if self._read_at is None or self._clock.monotonic() - self._read_at < BREAK_S:
+        if not self._is_after_break():
             return False
         numbers = await self._history.numbers(self._clock.now())
         return numbers.stop - follower.after > FEW_ROWS

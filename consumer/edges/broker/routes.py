@@ -5,7 +5,6 @@ Each call opens a channel: calls are rare, and a refusal closes the channel.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import TypeVar
 
@@ -15,7 +14,6 @@ from aiormq.exceptions import ChannelAccessRefused
 from consumer.core.errors import BrokerUnavailable
 from consumer.edges.broker.connection.connect import CONNECTION_ERRORS, closable, open_channel
 from consumer.edges.broker.connection.current import CurrentConnection
-from consumer.flow.base.cancelled import is_asked_to_end
 from topology.matching import tenant_arguments
 
 T = TypeVar("T")
@@ -91,7 +89,3 @@ class BrokerRoutes:
                         await channel.close(timeout=5)
         except CONNECTION_ERRORS as error:
             raise BrokerUnavailable(f"bindings cannot be changed now: {error}") from None
-        except asyncio.CancelledError:
-            if is_asked_to_end():
-                raise
-            raise BrokerUnavailable("bindings cannot be changed now: the connection closed") from None

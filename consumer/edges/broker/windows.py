@@ -25,6 +25,7 @@ from consumer.edges.broker.connection.connect import (
     closable,
     close_reason,
     closed,
+    first_of,
     open_channel,
     underlay,
 )
@@ -293,12 +294,7 @@ class WindowReader:
         if self._acks is None or self._cancelled is None:
             return
         channel, cancelled, transport = self._acks.channel, self._cancelled, underlay(connection)
-        ends = [asyncio.ensure_future(cancelled.wait()), asyncio.ensure_future(closed(channel, transport))]
-        try:
-            await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            for waiting in ends:
-                waiting.cancel()
+        await first_of(cancelled.wait(), closed(channel, transport))
         source = self.window.source.value
         if cancelled.is_set():
             deleted = await self._deleted(connection)

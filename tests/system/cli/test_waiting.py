@@ -16,6 +16,10 @@ from tests.support.system.waiting import LOOK_S, PATIENCE_S, until
 
 LONG = {"max_attempts": 5, "base_s": 600, "multiplier": 1, "max_s": 600, "jitter": 0}
 RUNGS = {"LEVERET_TOPOLOGY__RUNGS_S": "[0.1,0.5,60,600]"}
+BOUNDED = {**RUNGS, "LEVERET_LIMITS__WAITING_BYTES": str(1024 * 1024)}
+DOWN, FINE = "/status/503/full", "/ok/full"
+FAILING: dict[str, Any] = {"retry": LONG, "breaker": {"failures": 0}}
+BIG = b'"' + b"x" * 100_000 + b'"'
 
 
 async def steer(daemon: Daemon, *words: str) -> list[dict[str, Any]]:
@@ -77,20 +81,16 @@ async def test_one_tenant_cannot_fill_the_waits_of_all(
     tmp_path: Path, vhost: str, receiver: Receiver
 ) -> None:
     """With more waiting than is free, a tenant's new failures are parked, and the others are delivered."""
-    down, fine = "/status/503/full", "/ok/full"
-    settings = {**RUNGS, "LEVERET_LIMITS__WAITING_BYTES": str(1024 * 1024)}
-    async with running(tmp_path, vhost, settings) as daemon, EventPublisher(vhost) as publisher:
-        await daemon.apply(
-            to(receiver, down, "full", retry=dict(LONG), breaker={"failures": 0}), to(receiver, fine, "fine")
-        )
+    async with running(tmp_path, vhost, BOUNDED) as daemon, EventPublisher(vhost) as publisher:
+        await daemon.apply(to(receiver, DOWN, "full", **FAILING), to(receiver, FINE, "fine"))
         async with asyncio.timeout(PATIENCE_S):
             while not daemon.count("delivery.parked", tenant="full"):
-                await publisher.publish("full", body=b'"' + b"x" * 100_000 + b'"')
+                await publisher.publish("full", body=BIG)
                 await asyncio.sleep(LOOK_S)
         assert {line["reason"] for line in daemon.lines("delivery.parked")} == {"backlog"}
 
         fresh = await publisher.publish("fine")
-        await all_delivered(receiver, fine, [fresh])
+        await all_delivered(receiver, FINE, [fresh])
         assert "waiting_bytes is reached" not in daemon.health()
 
 
@@ -98,22 +98,20 @@ async def test_fresh_events_stay_in_their_lanes_when_too_much_waits(
     tmp_path: Path, vhost: str, receiver: Receiver
 ) -> None:
     """The broker's disk is bounded, and nothing is lost; the only tenant may fill it."""
-    down, fine = "/status/503/full", "/ok/full"
-    settings = {**RUNGS, "LEVERET_LIMITS__WAITING_BYTES": str(1024 * 1024)}
-    async with running(tmp_path, vhost, settings) as daemon, EventPublisher(vhost) as publisher:
+    async with running(tmp_path, vhost, BOUNDED) as daemon, EventPublisher(vhost) as publisher:
         await daemon.apply(
-            to(receiver, down, "full", retry=dict(LONG), breaker={"failures": 0}, events=["order.*"]),
-            to(receiver, fine, "full", events=["fine.*"]),
+            to(receiver, DOWN, "full", **FAILING, events=["order.*"]),
+            to(receiver, FINE, "full", events=["fine.*"]),
         )
         for _ in range(12):
-            await publisher.publish("full", body=b'"' + b"x" * 100_000 + b'"')
+            await publisher.publish("full", body=BIG)
         await daemon.logged("waiting.full")
         assert "waiting_bytes is reached" in daemon.health()
 
         fresh = await publisher.publish("full", "fine.made")
         await until(lambda: daemon.metric("leveret_queue_messages", queue="lane") == 1, "it stays", 30)
-        assert requests_of(receiver, fine) == []
+        assert requests_of(receiver, FINE) == []
 
         await steer(daemon, "waiting", "cancel", "--tenant", "full", "--yes")
         await daemon.logged("waiting.relieved")
-        await all_delivered(receiver, fine, [fresh])
+        await all_delivered(receiver, FINE, [fresh])

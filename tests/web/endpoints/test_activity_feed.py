@@ -132,6 +132,22 @@ async def test_a_summing_goes_on_after_an_error(desk: Desk) -> None:
     assert [each.first for each in desk.history.parts] == [1, PART_ROWS + 1]
 
 
+async def test_a_summing_begins_anew_after_a_break(desk: Desk) -> None:
+    """Rows that came meanwhile are summed up too, and not read one by one."""
+    await desk.write(PART_ROWS + MANY)
+    desk.history.away_from = 2
+    await desk.feed.current()
+    await until(lambda: desk.log.lines)
+    await desk.write(MANY)
+
+    desk.history.away_from = None
+    desk.clock.advance(BREAK_S)
+    await desk.day(PART_ROWS + 2 * MANY)
+
+    assert [each.first for each in desk.history.parts] == [1, 1, PART_ROWS + 1]
+    assert desk.history.rows_read == 0
+
+
 async def test_parts_become_smaller_but_not_tiny(desk: Desk) -> None:
     """A store that is slow for long is not asked for single rows."""
     await desk.write(3 * FEW_ROWS)

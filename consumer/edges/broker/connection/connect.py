@@ -299,12 +299,7 @@ async def open_channel(connection: AbstractConnection, *, confirms: bool) -> Cha
 
 async def _unblocked(transport: Connection) -> None:
     """Wait for the end of a block, or of the connection: the library's own wait goes on after the latter."""
-    waits = [asyncio.ensure_future(transport.ready()), asyncio.ensure_future(closed(transport))]
-    try:
-        await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
-    finally:
-        for wait in waits:
-            wait.cancel()
+    await first_of(transport.ready(), closed(transport))
     if transport.is_closed:
         raise ConnectionAbortedError("the connection closed")
 
@@ -322,12 +317,17 @@ def underlay(connection: AbstractConnection) -> Connection:
 
 async def closed(*resources: Connection | Channel) -> None:
     """Return once either side has closed one of the connections or channels."""
-    closings = [resource.closing for resource in resources]
+    await first_of(*(resource.closing for resource in resources))
+
+
+async def first_of(*waits: Awaitable[object]) -> None:
+    """Return once one of *waits* has ended, and cancel the others."""
+    ends = [asyncio.ensure_future(wait) for wait in waits]
     try:
-        await asyncio.wait(closings, return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
     finally:
-        for closing in closings:
-            closing.cancel()
+        for end in ends:
+            end.cancel()
 
 
 @contextmanager

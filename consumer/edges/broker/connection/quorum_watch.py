@@ -18,9 +18,8 @@ from contextlib import suppress
 from itertools import cycle, islice
 from typing import Final
 
-from consumer.core.errors import BrokerUnavailable, Refused, Unroutable
+from consumer.core.errors import BrokerUnavailable
 from consumer.core.returns.check_headers import unnumbered_check_headers
-from consumer.edges.broker.connection.connect import CONNECTION_ERRORS, closable
 from consumer.ports import Publication
 from consumer.tasks import end
 from topology.names import Names
@@ -99,5 +98,5 @@ class QuorumWatch:
             body=b"",
             headers=unnumbered_check_headers(),
         )
-        with suppress(BrokerUnavailable, Refused, Unroutable, *CONNECTION_ERRORS), closable():
+        with suppress(BrokerUnavailable):  # without a confirm, for whatever reason
             await self._publish(check)
