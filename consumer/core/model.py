@@ -72,6 +72,15 @@ class Event:
     #: True if the event named no time, so that *timestamp* is the time of its arrival
     timestamp_assumed: bool = field(default=False, compare=False)
 
+    @property
+    def trace_id(self) -> str | None:
+        """The 32 hex digits in ``traceparent`` that name the event's trace; None without a trace.
+
+        Source: W3C Trace Context, "traceparent Header Field Values".
+        """
+        parent = self.trace.get("traceparent")
+        return None if parent is None else parent.split("-")[1]
+
 
 class OutcomeKind(StrEnum):
     """The result of one HTTP request; a closed set, used as a metric label."""

@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from consumer.core.model import Event
+from consumer.core.repeats import Repeats
+from consumer.flow.observe.reporter import left_out, traced
 from metrics.series import Series
-
-WARN_EVERY_S = 60.0  #: between two warnings of one unknown subscription
-WARNED_MOST = 1_000  #: subscriptions whose last warning is kept
 
 
 class OrphanReporter:
@@ -17,7 +16,7 @@ class OrphanReporter:
     def __init__(self, series: Series, log: Any) -> None:
         self._deferrals = series.deferrals
         self._log = log
-        self._warned: dict[str, float] = {}  #: subscription id -> when, monotonic seconds
+        self._unknown = Repeats()
 
     def waits(self, event: Event, target: str, now: float) -> None:
         """Count a delivery that waits on, since the store does not have its subscription.
@@ -28,17 +27,15 @@ class OrphanReporter:
             now: Monotonic seconds.
         """
         self._deferrals.labels("unknown").inc()
-        if now - self._warned.get(target, -WARN_EVERY_S) < WARN_EVERY_S:
+        suppressed = self._unknown.due(target, now)
+        if suppressed is None:
             return
-        if len(self._warned) >= WARNED_MOST:
-            self._warned.clear()
-        self._warned[target] = now
-        self._log.warning(
-            "subscription.unknown", event_id=event.id, tenant=event.tenant, subscription_id=target
-        )
+        ids = {"event_id": event.id, "tenant": event.tenant, "subscription_id": target}
+        self._log.warning("subscription.unknown", **ids, **traced(event), **left_out(suppressed))
 
     def unarchived(self, event: Event, target: str, error: OSError) -> None:
         """Report a cancelled delivery that the archive did not take; it waits on."""
         self._deferrals.labels("unknown").inc()
         detail = error.strerror or str(error)
-        self._log.error("delivery.unarchived", event_id=event.id, subscription_id=target, detail=detail)
+        ids = {"event_id": event.id, "tenant": event.tenant, "subscription_id": target}
+        self._log.error("delivery.unarchived", **ids, **traced(event), detail=detail)

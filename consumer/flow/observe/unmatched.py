@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from consumer.core.model import Event
+from consumer.flow.observe.reporter import traced
 from metrics.series import Series
 
 WARN_EVERY_S = 60.0  #: between two warnings of one tenant and type
@@ -37,6 +38,7 @@ class UnmatchedReporter:
             event_id=event.id,
             tenant=event.tenant,
             type=event.type,
+            **traced(event),
             suppressed=self._suppressed,
         )
         self._suppressed = 0
