@@ -14,7 +14,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from functools import partial
 from types import TracebackType
-from typing import Any, Final, Literal, TextIO, TypeAlias
+from typing import Any, Literal, TextIO, TypeAlias
 
 import orjson
 import structlog
@@ -24,8 +24,6 @@ from consumer.edges.process.log_writer import FLUSH_S, LogWriter
 
 LEVELS = {"debug": 10, "info": 20, "warning": 30, "error": 40}
 EXIT_FLUSH_S = 1.0  #: longest wait for the reader of the log when the process ends
-
-_FIRST: Final = ("tenant", "subscription")  #: the fields behind the event's name, where a line has them
 
 Render: TypeAlias = Callable[[str, dict[str, Any]], bytes]
 """Makes a line of a level and of fields, one of which is ``event``."""
@@ -110,7 +108,7 @@ def _always(writer: LogWriter) -> Callable[..., LogWriter]:
 def _line_logger(lowest: str, render: Render) -> type[structlog.BoundLoggerBase]:
     """Return a logger that writes lines of level *lowest* or above, without structlog's processors.
 
-    Each request logs a line: the processors took 5.6 µs a line, this logger takes 1.5 µs.
+    Each request logs a line: the processors took 5.6 µs a line, this logger takes about 2 µs.
     """
 
     def method(level: str) -> Callable[..., None]:
@@ -131,10 +129,11 @@ def _line_logger(lowest: str, render: Render) -> type[structlog.BoundLoggerBase]
 def _render(level: str, fields: dict[str, Any]) -> bytes:
     """Return one JSON line: time, level, event, tenant and subscription, then the other fields."""
     line: dict[str, Any] = {"timestamp": datetime.now(UTC), "level": level, "event": fields["event"]}
-    for name in _FIRST:
-        if name in fields:
-            line[name] = fields[name]
-    line |= _with_traceback(level, fields)
+    if "tenant" in fields:
+        line["tenant"] = fields["tenant"]
+        if "subscription" in fields:
+            line["subscription"] = fields["subscription"]
+    line.update(_with_traceback(level, fields))
     try:
         return orjson.dumps(line, default=str, option=orjson.OPT_UTC_Z)
     except TypeError:  # text with a lone surrogate, which a producer may send in a header
