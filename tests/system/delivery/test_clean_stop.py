@@ -38,8 +38,8 @@ async def test_a_clean_stop_logs_no_warning(vhost: str, tmp_path: Path, receiver
     async with daemon, EventPublisher(vhost) as publisher:
         await daemon.start()
         ready = await daemon.logged("daemon.ready")
-        for name in ("health", "metrics", "api"):
-            assert await asyncio.to_thread(fetch, str(ready[name]))
+        for url in (ready["health"], ready["metrics"], f"{ready['api']}/login"):
+            assert await asyncio.to_thread(fetch, str(url))
         await publisher.publish_many("quiet", EVENTS)
         await until(lambda: len(requests_of(receiver, target)) >= 40, "deliveries are under way")
 
