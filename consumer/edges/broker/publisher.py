@@ -179,6 +179,7 @@ class ConfirmingPublisher:
     async def _session(self, connection: AbstractConnection) -> None:
         transport = underlay(connection)
         self._connection = connection
+        self._is_ending = False
         self.exchange_channels.connect(connection)
         tasks = OwnedTasks(self._tasks, lambda: transport.is_closed)
         tasks.keep("confirms", lambda: self._watch(transport))
