@@ -5,6 +5,7 @@ Data flow: RawMessage -> (decode) Event -> (match) targets -> Attempt / Outcome 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -15,6 +16,8 @@ from consumer.core.access import Access
 OPERATORS: Final = "leveret"
 """The tenant of operational events. Only a worker publishes them, and they bypass the lanes. An event from a
 lane that names this tenant is refused, whoever published it."""
+
+_TRACE_ID = re.compile(r"[0-9a-f]{2}-([0-9a-f]{32})-")
 
 
 @dataclass(slots=True, kw_only=True)
@@ -78,8 +81,8 @@ class Event:
 
         Source: W3C Trace Context, "traceparent Header Field Values".
         """
-        parent = self.trace.get("traceparent")
-        return None if parent is None else parent.split("-")[1]
+        found = _TRACE_ID.match(str(self.trace.get("traceparent")))
+        return None if found is None else found[1]
 
 
 class OutcomeKind(StrEnum):

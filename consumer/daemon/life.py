@@ -10,6 +10,7 @@ import gc
 import os
 import signal
 from collections.abc import Coroutine, Iterable, Mapping, Sequence
+from math import inf
 from typing import TYPE_CHECKING, Any
 
 import uvloop
@@ -97,6 +98,7 @@ class Life:
             await outside.settled.close()
         await outside.sender.close()
         await worker.health.stop()
+        self._observe.settle_faults(inf)
         self._observe.said("daemon.stopped", code=code)
         return code
 

@@ -44,8 +44,8 @@ def draw(level: str, now: datetime, fields: Mapping[str, object], *, is_terminal
     words = [
         paint(at[at.index("T") + 1 :] if is_terminal else at, _DIM),
         paint(level.ljust(7), _COLOURS.get(level, _BOLD)),
-        paint(_cut(str(fields["event"]), VALUE_MAX).ljust(EVENT_WIDTH), _BOLD),
-        *([_cut(str(owner), VALUE_MAX)] if owner else []),
+        paint(_text(fields["event"], VALUE_MAX).ljust(EVENT_WIDTH), _BOLD),
+        *([_text(owner, VALUE_MAX)] if owner else []),
         *(f"{paint(key + '=', _DIM)}{value}" for key, value in _shown(fields)),
         _repeats(fields),
     ]
@@ -62,7 +62,7 @@ def _shown(fields: Mapping[str, object]) -> Iterator[tuple[str, str]]:
             continue
         if key == "subscription_id" and fields.get("subscription"):
             continue
-        yield printable(key), _cut(_text(value), DETAIL_MAX if key in _DETAILS else VALUE_MAX)
+        yield printable(key), _text(value, DETAIL_MAX if key in _DETAILS else VALUE_MAX)
 
 
 def _repeats(fields: Mapping[str, object]) -> str:
@@ -76,21 +76,21 @@ def _repeats(fields: Mapping[str, object]) -> str:
     return f"({', '.join(words)})" if words else ""
 
 
-def _text(value: object) -> str:
-    """Return a value as text; text with spaces is quoted, so that it cannot look like another field."""
+def _text(value: object, limit: int) -> str:
+    """Return a value as escaped text, or its first *limit* characters.
+
+    Text with spaces is quoted, so that it cannot look like another field.
+    """
     if isinstance(value, float):
         return f"{value:.4g}" if abs(value) < 10_000 else str(round(value, 3))
-    text = str(value)
-    if isinstance(value, str) and any(char in text for char in ' ="'):
-        escaped = text.replace('"', '\\"')
-        return f'"{escaped}"'
-    return text
-
-
-def _cut(text: str, limit: int) -> str:
-    """Return *text* escaped, and its beginning only if it is longer than *limit*."""
-    text = printable(text[: limit + 1])
-    return text if len(text) <= limit else text[:limit] + "…"
+    text = str(value)[: limit + 1]
+    is_quoted = any(char in text for char in ' ="')
+    if is_quoted:
+        text = text.replace("\\", "\\\\").replace('"', '\\"')
+    text = printable(text)
+    if len(text) > limit:
+        text = text[:limit] + "…"
+    return f'"{text}"' if is_quoted else text
 
 
 def _traceback(text: object) -> str:

@@ -9,7 +9,6 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from consumer.core.repeats import Repeats
 from consumer.flow.observe.reporter import Reporter, left_out
 from metrics.series import Series
 from topology.check import Finding, Severity
@@ -22,14 +21,20 @@ class BrokerReporter(Reporter):
         super().__init__(series, log)
         series.pressed.set(1)  # a publisher begins without a connection, and reports only changes
         self._stuck: frozenset[str] = frozenset()  #: queues that confirmed nothing at the last look
-        self._unpublished = Repeats()
+        self._unpublished = self._fault_log()
         self._findings: Sequence[Finding] = ()  #: of the last comparison of the broker with the plan
 
-    def broker_connected(self, connection: str, *, again: bool) -> None:
-        """Report an open connection; *again*: not the first one."""
+    def broker_connected(self, connection: str, *, again: bool, suppressed: int = 0) -> None:
+        """Report an open connection.
+
+        Args:
+            connection: Its name.
+            again: Whether it is not the first one.
+            suppressed: Refusals before it that are not in the log.
+        """
         if again:
             self._series.reconnects.labels(connection).inc()
-        self._log.info("broker.connected", connection=connection)
+        self._log.info("broker.connected", connection=connection, **left_out(suppressed))
 
     def publish_confirmed(self, waited_s: float) -> None:
         """Count a confirm that came after *waited_s*."""
@@ -107,11 +112,10 @@ class BrokerReporter(Reporter):
         name = type(error).__name__
         label = {"Unroutable": "unroutable", "Refused": "refused"}.get(name, "unavailable")
         self._series.publish_failures.labels(label).inc()
-        fault = (label, str(error), "" if label == "unavailable" else routing_key)
-        suppressed = self._unpublished.due(fault, self.now())
-        if suppressed is not None:
-            fields = {"detail": str(error), "routing_key": routing_key, "wait_s": round(wait_s, 3)}
-            self._log.warning("publish.failed", error=label, **fields, **left_out(suppressed))
+        fault, once = {"error": label, "detail": str(error)}, {"routing_key": routing_key}
+        if label != "unavailable":
+            fault, once = {**fault, **once}, {}
+        self._unpublished.warning("publish.failed", self.now(), fault, **once, wait_s=round(wait_s, 3))
 
     def pressed(self, reason: str | None) -> None:
         """Report that back-pressure began (a reason) or ended (None)."""

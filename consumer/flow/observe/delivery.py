@@ -52,7 +52,7 @@ class DeliveryReporter(Reporter):
 
     def __init__(self, series: Series, log: Any) -> None:
         super().__init__(series, log)
-        self.orphans = OrphanReporter(series, log)
+        self.orphans = OrphanReporter(series, log, self._fault_log())
         self.unmatched = UnmatchedReporter(series, log)
         self._kind = {kind: series.tally(series.attempts.labels(kind.value)) for kind in OutcomeKind}
         self._delivered = series.tally(series.deliveries.labels("delivered"))
@@ -133,6 +133,11 @@ class DeliveryReporter(Reporter):
         """Report a message that came back so often that it is moved unread."""
         self._series.events.labels("suspect").inc()
         self._log.warning("message.suspected", queue=queue, delivery_count=delivery_count)
+
+    def settle_faults(self, now: float) -> None:
+        """Also of unmatched events."""
+        super().settle_faults(now)
+        self.unmatched.settle(now)
 
     def names_from(self, find: Callable[[str], Subscription | None]) -> None:
         """Take the function that finds a subscription by its id, for lines that have to name it."""

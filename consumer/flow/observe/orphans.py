@@ -5,18 +5,17 @@ from __future__ import annotations
 from typing import Any
 
 from consumer.core.model import Event
-from consumer.core.repeats import Repeats
-from consumer.flow.observe.reporter import left_out, traced
+from consumer.flow.observe.reporter import FaultLog, traced
 from metrics.series import Series
 
 
 class OrphanReporter:
     """Counts them, and warns of each subscription at most once a minute."""
 
-    def __init__(self, series: Series, log: Any) -> None:
+    def __init__(self, series: Series, log: Any, unknown: FaultLog) -> None:
         self._deferrals = series.deferrals
         self._log = log
-        self._unknown = Repeats()
+        self._unknown = unknown
 
     def waits(self, event: Event, target: str, now: float) -> None:
         """Count a delivery that waits on, since the store does not have its subscription.
@@ -27,11 +26,8 @@ class OrphanReporter:
             now: Monotonic seconds.
         """
         self._deferrals.labels("unknown").inc()
-        suppressed = self._unknown.due(target, now)
-        if suppressed is None:
-            return
-        ids = {"event_id": event.id, "tenant": event.tenant, "subscription_id": target}
-        self._log.warning("subscription.unknown", **ids, **traced(event), **left_out(suppressed))
+        fault = {"tenant": event.tenant, "subscription_id": target}
+        self._unknown.warning("subscription.unknown", now, fault, event_id=event.id, **traced(event))
 
     def unarchived(self, event: Event, target: str, error: OSError) -> None:
         """Report a cancelled delivery that the archive did not take; it waits on."""

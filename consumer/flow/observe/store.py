@@ -7,9 +7,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from consumer.core.repeats import Repeats
 from consumer.core.subscription.subscription import Subscription
-from consumer.flow.observe.reporter import Reporter, about, left_out
+from consumer.flow.observe.reporter import Reporter, about
 from metrics.series import Series
 
 
@@ -25,11 +24,11 @@ class StoreReporter(Reporter):
         series.store_up.set(1)
         series.store_trusted.set(1)
         self.store_faults: dict[str, str] = {}
-        self._store_repeats = {"read": Repeats(), "write": Repeats()}
+        self._store_faults = {step: self._fault_log() for step in ("read", "write")}
         self._history_away = False
-        self._history_repeats = Repeats()
+        self._history_faults = self._fault_log()
         self._lookups_away = False
-        self._lookup_repeats = Repeats()
+        self._lookup_faults = self._fault_log()
 
     def reloaded(self, enabled: int, disabled: int, locked: int) -> None:
         """Report that the subscriptions were loaded."""
@@ -57,14 +56,13 @@ class StoreReporter(Reporter):
         """
         self._series.store_up.set(0)
         self.store_faults[step] = str(error)
-        suppressed = self._store_repeats[step].due(str(error), self.now())
-        if suppressed is not None:
-            self._log.error("store.failed", step=step, detail=str(error), **left_out(suppressed))
+        fault = {"step": step, "detail": str(error)}
+        self._store_faults[step].error("store.failed", self.now(), fault)
 
     def store_worked(self, step: str) -> None:
         """Report that the store could be read (or written), perhaps again."""
         if self.store_faults.pop(step, None) is not None:
-            self._log.info("store.recovered", step=step, **left_out(self._store_repeats[step].end()))
+            self._log.info("store.recovered", step=step, **self._store_faults[step].end())
             self._series.store_up.set(0 if self.store_faults else 1)
 
     def store_doubted(self, reason: str | None, doubt: str | None) -> None:
@@ -99,15 +97,13 @@ class StoreReporter(Reporter):
     def history_failed(self, error: Exception) -> None:
         """The history cannot be written; deliveries go on, and its rows wait. Logged once a minute."""
         self._history_away = True
-        suppressed = self._history_repeats.due(str(error), self.now())
-        if suppressed is not None:
-            self._log.warning("history.failed", detail=str(error), **left_out(suppressed))
+        self._history_faults.warning("history.failed", self.now(), {"detail": str(error)})
 
     def history_worked(self) -> None:
         """The history was written, perhaps again."""
         if self._history_away:
             self._history_away = False
-            self._log.info("history.recovered", **left_out(self._history_repeats.end()))
+            self._log.info("history.recovered", **self._history_faults.end())
 
     def lookups_missed(self, count: int) -> None:
         """So many events were sent without a look-up of repeated ids in the history."""
@@ -116,13 +112,11 @@ class StoreReporter(Reporter):
     def lookups_failed(self, error: Exception) -> None:
         """The history cannot be read in time; events are sent all the same. Logged once a minute."""
         self._lookups_away = True
-        fault = str(error) or "no answer in time"
-        suppressed = self._lookup_repeats.due(fault, self.now())
-        if suppressed is not None:
-            self._log.warning("history.unreadable", detail=fault, **left_out(suppressed))
+        detail = str(error) or "no answer in time"
+        self._lookup_faults.warning("history.unreadable", self.now(), {"detail": detail})
 
     def lookups_worked(self) -> None:
         """The history can be read, perhaps again."""
         if self._lookups_away:
             self._lookups_away = False
-            self._log.info("history.readable", **left_out(self._lookup_repeats.end()))
+            self._log.info("history.readable", **self._lookup_faults.end())

@@ -73,8 +73,12 @@ def test_long_values_are_cut() -> None:
 
 
 def test_text_with_spaces_cannot_look_like_another_field() -> None:
-    """It is quoted, and its own quotes are escaped."""
+    """It is quoted, and its own quotes and backslashes are escaped; so are tenants, names and lists."""
     assert line(detail='no "x" level=error').endswith(r'detail="no \"x\" level=error"')
+    assert line(detail='x\\" level=error').endswith(r'detail="x\\\" level=error"')
+    assert line(tenant="a level=error").endswith(' "a level=error"')
+    assert line(allow=["a level=error"]).endswith(""" allow="['a level=error']\"""")
+    assert line(detail="d =" * 999, a=1).endswith('…" a=1')
 
 
 @given(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import inf
+
 import pytest
 
 from consumer.core.errors import BrokerUnavailable, Refused, StoreUnavailable
@@ -122,6 +124,36 @@ def test_a_store_that_stays_away_is_logged_once_a_minute() -> None:
     ]
     desk.observe.store_worked("read")
     assert desk.log.events("store.recovered") == [{"step": "read", "suppressed": 1}]
+
+
+def test_the_last_of_many_faults_is_counted_in_a_line() -> None:
+    """A minute after it, or when the worker ends; a fault that had only its own line gets no further one."""
+    desk, order, lost = Desk(), event(), BrokerUnavailable("gone")
+    for _ in range(3):
+        desk.observe.publish_failed(lost, "1000.a", 0.2)
+        desk.observe.orphans.waits(order, "sub_gone", desk.at)
+    desk.observe.faulted("control.lost", 2.0, detail="closed")
+    desk.observe.settle_faults(desk.at)
+    assert len(desk.log.lines) == 3
+
+    desk.at = AGAIN_S
+    desk.observe.settle_faults(desk.at)
+    desk.observe.settle_faults(desk.at)
+
+    settled = {name: line["suppressed"] for _, name, line in desk.log.lines[3:]}
+    assert (settled, len(desk.log.lines)) == ({"subscription.unknown": 2, "publish.failed": 2}, 5)
+    for _ in range(2):
+        desk.observe.store_failed("write", StoreUnavailable("a.db: is locked"))
+    desk.observe.settle_faults(inf)
+    assert desk.log.events("store.failed")[1:] == [
+        {"step": "write", "detail": "a.db: is locked", "suppressed": 1}
+    ]
+
+
+@pytest.mark.parametrize("parent", ["", "no trace", "00-short-1-1", "00-" + "\n" * 32 + "-1-1"])
+def test_a_trace_that_is_not_valid_is_left_out(parent: str) -> None:
+    """A delivery message may contain any text as its trace, whoever published it."""
+    assert event(trace={"traceparent": parent}).trace_id is None
 
 
 def test_a_fault_that_is_tried_again_shares_a_line_a_minute() -> None:

@@ -20,13 +20,13 @@ class Refusals:
         """
         self._observe = observe
         self._now = now
-        self._repeats = Repeats()
+        self._repeats: Repeats[str] = Repeats()
 
     def refused(self, connection: str, detail: str, next_try_s: float) -> None:
         """Count a try; its reason is logged at most once a minute, with the number of tries since."""
         suppressed = self._repeats.due(detail, self._now())
         self._observe.broker_unreachable(connection, detail, next_try_s, suppressed=suppressed)
 
-    def connected(self) -> None:
-        """Forget all reports, so that the next refusal counts as new."""
-        self._repeats.end()
+    def connected(self) -> int:
+        """Forget all reports, so that the next refusal counts as new; return how many refusals had none."""
+        return self._repeats.end()

@@ -175,7 +175,8 @@ def test_a_refusal_is_reported_once_a_minute() -> None:
     refusals.refused("publish", "no user", 0.5)
     now[0] += AGAIN_S
     refusals.refused("publish", "no vhost", 30.0)
-    refusals.connected()
+    refusals.refused("consume", "no vhost", 30.0)
+    assert refusals.connected() == 1, "the line of the connection contains it"
     refusals.refused("publish", "no vhost", 1.0)
 
     shown = [(line["detail"], line["next_try_s"], line.get("suppressed")) for _, _, line in log.lines]
@@ -186,7 +187,7 @@ def test_a_refusal_is_reported_once_a_minute() -> None:
         ("no vhost", 1.0, None),
     ]
     failures = series.registry.get_sample_value
-    assert failures("leveret_connect_failures_total", {"connection": "consume"}) == 5
+    assert failures("leveret_connect_failures_total", {"connection": "consume"}) == 6
     assert failures("leveret_connect_failures_total", {"connection": "publish"}) == 8
 
 
