@@ -278,15 +278,20 @@ class StepReports(Protocol):
     def warned(self, event: str, **fields: object) -> None:
         """Report what an operator should look at."""
 
+    def faulted(self, event: str, next_try_s: float, **fields: str) -> None:
+        """Report a fault of a step that is tried again after *next_try_s*; equal faults share a line."""
+
 
 class BrokerReports(StepReports, Protocol):
     """Takes what happens between this worker and the broker."""
 
-    def broker_connected(self, connection: str, *, again: bool) -> None:
-        """A connection is open; *again*: not for the first time."""
+    def broker_connected(self, connection: str, *, again: bool, suppressed: int) -> None:
+        """A connection is open; *again*: not for the first time; *suppressed*: refusals without a line."""
 
-    def broker_unreachable(self, connection: str, detail: str, next_try_s: float, *, is_new: bool) -> None:
-        """No broker of the list took the connection; *is_new*: the log does not have that reason yet."""
+    def broker_unreachable(
+        self, connection: str, detail: str, next_try_s: float, *, suppressed: int | None
+    ) -> None:
+        """No broker took it; *suppressed*: equal refusals without a line; None: neither gets this one."""
 
     def topology_checked(self, findings: Sequence[Finding]) -> None:
         """The broker was compared with the plan."""

@@ -132,7 +132,7 @@ def _play_parts(home: Path, endpoint: BrokerEndpoint, stack: ExitStack) -> Stage
     applied = listing(home, "subscriptions", "apply", "subscriptions.yaml", "--json")
     daemon = _start(home, "run")
     stack.callback(children.end, daemon, DAEMON_GRACE_S)
-    port = _heard(daemon, home / "run.log", r'"port":(\d+),.*"event":"daemon.started"')
+    port = _heard(daemon, home / "run.log", r'"event":"daemon.started",.*"port":(\d+)')
     health_url = f"http://127.0.0.1:{port}"
     _await_ready(daemon, health_url)
     return Stage(

@@ -190,7 +190,7 @@ def alerts_table() -> str:
 
 def log_table() -> str:
     """Return every event name of the log, with its level and the module that logs it."""
-    levels = {"said": "info", "warned": "warning"}
+    levels = {"said": "info", "warned": "warning", "faulted": "warning"}
     found: dict[tuple[str, str], str] = {}
     for path in sorted((ROOT / "consumer").rglob("*.py")):
         for call in ast.walk(ast.parse(path.read_text())):
@@ -207,7 +207,7 @@ def log_table() -> str:
     )
 
 
-_LOG_METHODS = frozenset(("debug", "info", "warning", "error", "said", "warned"))
+_LOG_METHODS = frozenset(("debug", "info", "warning", "error", "said", "warned", "faulted"))
 
 
 # command line

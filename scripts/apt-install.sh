@@ -7,6 +7,7 @@
 # Afterwards the former policy-rc.d is back in its place, also if the installation fails.
 # Source: invoke-rc.d(8), "POLICY-RC.D".
 set -eu
+. "$(dirname "$0")/progress.sh"
 
 policy=/usr/sbin/policy-rc.d
 saved=$policy.before-leveret
@@ -38,5 +39,6 @@ if [ -e "$policy" ] || [ -L "$policy" ]; then as_root mv "$policy" "$saved"; fi
 printf '#!/bin/sh\n# %s\nexit 101\n' "$mark" | as_root tee "$policy" >/dev/null
 as_root chmod 755 "$policy"
 
-as_root apt-get update -qq || echo "apt-install: some package lists could not be refreshed; continuing with the old ones" >&2
-as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends --no-upgrade "$@"
+while_waiting "apt-install: reading the package lists" as_root apt-get update -qq || echo "apt-install: some package lists could not be refreshed; continuing with the old ones" >&2
+while_waiting "apt-install: installing $*" \
+    as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends --no-upgrade "$@"

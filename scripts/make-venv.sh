@@ -4,6 +4,7 @@
 #   PYTHON=python3.12 scripts/make-venv.sh    (default: python3, otherwise the newest suitable Python on PATH)
 set -eu
 cd "$(dirname "$0")/.."
+. scripts/progress.sh
 
 will_do() { command -v "$1" >/dev/null && "$1" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; }
 
@@ -27,8 +28,10 @@ if ! "$python" -c 'import ensurepip, venv' 2>/dev/null; then
 fi
 
 rm -f .venv/.ready
-"$python" -m venv .venv
-.venv/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-dev.lock
-.venv/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+while_waiting "make-venv: making .venv" "$python" -m venv .venv
+while_waiting "make-venv: installing the packages of requirements-dev.lock; this may take minutes" \
+    .venv/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-dev.lock
+while_waiting "make-venv: installing leveret" \
+    .venv/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
 touch .venv/.ready
 echo "make-venv: .venv is ready ($(.venv/bin/python --version))"

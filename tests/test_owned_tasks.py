@@ -21,6 +21,7 @@ RESTARTED = "it has no result; whoever needs it starts it again"
 
 OTHERS = {
     "consumer/daemon/life.py": (3, AWAITED),
+    "consumer/daemon/start_report.py": (1, AWAITED),
     "consumer/edges/broker/acks.py": (1, WATCHED),
     "consumer/edges/broker/connection/connect.py": (1, AWAITED),
     "consumer/edges/broker/connection/quorum_watch.py": (1, AWAITED),

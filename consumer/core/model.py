@@ -5,6 +5,7 @@ Data flow: RawMessage -> (decode) Event -> (match) targets -> Attempt / Outcome 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -15,6 +16,8 @@ from consumer.core.access import Access
 OPERATORS: Final = "leveret"
 """The tenant of operational events. Only a worker publishes them, and they bypass the lanes. An event from a
 lane that names this tenant is refused, whoever published it."""
+
+_TRACE_ID = re.compile(r"[0-9a-f]{2}-([0-9a-f]{32})-")
 
 
 @dataclass(slots=True, kw_only=True)
@@ -71,6 +74,15 @@ class Event:
     expires_at: float | None = None  #: Unix seconds from the producer's ``expiration``; None is never
     #: True if the event named no time, so that *timestamp* is the time of its arrival
     timestamp_assumed: bool = field(default=False, compare=False)
+
+    @property
+    def trace_id(self) -> str | None:
+        """The 32 hex digits in ``traceparent`` that name the event's trace; None without a trace.
+
+        Source: W3C Trace Context, "traceparent Header Field Values".
+        """
+        found = _TRACE_ID.match(str(self.trace.get("traceparent")))
+        return None if found is None else found[1]
 
 
 class OutcomeKind(StrEnum):

@@ -1,4 +1,4 @@
-"""Bring the gauges up to date once a second that follow what this worker holds."""
+"""Bring the gauges up to date once a second that follow what this worker holds, and the log of faults."""
 
 from __future__ import annotations
 
@@ -34,6 +34,7 @@ class Gauges:
             now = self.clock.now()
             self.observe.tenants_wait(intake.standings(), now)
             self.observe.tenants_hold(intake.held(), self.observe.fairness.around)
+            self.observe.settle_faults(self.clock.monotonic())
             self.observe.owed(self.router.oldest_at(), now)
             self.observe.holds(
                 Holdings(

@@ -9,13 +9,16 @@ import asyncio
 import gc
 import os
 import signal
-from collections.abc import Coroutine, Iterable, Sequence
+from collections.abc import Coroutine, Iterable, Mapping, Sequence
+from math import inf
 from typing import TYPE_CHECKING, Any
 
 import uvloop
 
 from consumer.core.errors import LeveretError
+from consumer.core.text.hosts import url_of
 from consumer.daemon.build import Run, Worker
+from consumer.daemon.start_report import StartReport
 from consumer.edges.management.reach import reach_broker
 from consumer.edges.process import logs
 from consumer.edges.process.startup import raise_handle_limit
@@ -25,6 +28,7 @@ from consumer.tasks import TaskEnded, end, error_of
 if TYPE_CHECKING:
     from consumer.web.server import RunningApi
 
+BROKER_STARTS = "the private broker is starting"
 FORCED_FLUSH_S = 0.2  #: the longest that a second signal waits for whoever reads the log
 
 
@@ -36,8 +40,9 @@ def run(settings: Settings, how: Run) -> int:
 
 
 async def _serve(settings: Settings, how: Run) -> int:
-    reach = await asyncio.to_thread(reach_broker, settings)
-    return await Life(Worker(settings, how, reach)).run()
+    start = StartReport()
+    reach = await start.step(BROKER_STARTS, asyncio.to_thread(reach_broker, settings))
+    return await Life(Worker(settings, how, reach), start).run()
 
 
 def _tune_collector() -> None:
@@ -53,8 +58,9 @@ def _tune_collector() -> None:
 class Life:
     """The life of one worker, from its start to its exit code."""
 
-    def __init__(self, worker: Worker) -> None:
+    def __init__(self, worker: Worker, start: StartReport | None = None) -> None:
         self._worker = worker
+        self._start = StartReport() if start is None else start
         self._observe = worker.outside.observe
         self._is_asked = False  #: since the first signal
         self._forcing: asyncio.Task[None] | None = None  #: since the second signal
@@ -68,7 +74,11 @@ class Life:
         outside.sender.guard.protect(settings.listen_host, port)
         api = await self._start_api()
         self._report_start(port)
-        serving = {name: asyncio.create_task(step, name=name) for name, step in self._routines()}
+        routines = (
+            *self._routines(),
+            ("start", self._start.run(worker.readiness.unready, self._urls(port, api))),
+        )
+        serving = {name: asyncio.create_task(step, name=name) for name, step in routines}
         stopping = asyncio.create_task(worker.stopping.wait())
         await asyncio.wait({stopping, *serving.values()}, return_when=asyncio.FIRST_COMPLETED)
         ended = self._report_ended(serving.values())
@@ -88,6 +98,7 @@ class Life:
             await outside.settled.close()
         await outside.sender.close()
         await worker.health.stop()
+        self._observe.settle_faults(inf)
         self._observe.said("daemon.stopped", code=code)
         return code
 
@@ -101,6 +112,12 @@ class Life:
         from consumer.web.server import RunningApi  # noqa: PLC0415 (FastAPI costs 0.3 s and 25 MB)
 
         return await RunningApi.start(self._worker.settings, self._worker.outside.clock)
+
+    def _urls(self, port: int, api: RunningApi | None) -> Mapping[str, str]:
+        """Return the addresses of this worker, by what they serve."""
+        place = url_of("http", self._worker.settings.listen_host, port)
+        urls = {"health": f"{place}/readyz", "metrics": f"{place}/metrics"}
+        return urls if api is None else {**urls, "api": api.url}
 
     def _report_start(self, port: int) -> None:
         settings, observe = self._worker.settings, self._observe

@@ -15,6 +15,7 @@ import structlog
 import uvicorn
 
 from consumer.core.errors import ConfigError
+from consumer.core.text.hosts import url_of
 from consumer.edges.http.handles import handle_limit, reserved_of
 from consumer.ports import Clock
 from consumer.settings import Settings
@@ -44,6 +45,8 @@ class RunningApi:
     def __init__(self, context: WebContext, listening: socket.socket) -> None:
         """Take over the context and the socket; :meth:`start` makes both."""
         self.port = int(listening.getsockname()[1])
+        host, _ = context.settings.api.place()
+        self.url = url_of("https" if context.settings.api.uses_tls else "http", host, self.port)
         self._context = context
         self._socket = listening
         self._server = _Server(_config(context))
@@ -65,7 +68,8 @@ class RunningApi:
             reason = error.strerror or str(error)
             raise ConfigError(f"api.tls_certificate, api.tls_key: {reason}; check both files") from None
         host, _ = settings.api.place()
-        structlog.get_logger().info("api.started", host=host, port=running.port, tls=settings.api.uses_tls)
+        place = {"host": host, "port": running.port, "tls": settings.api.uses_tls}
+        structlog.get_logger().info("api.started", url=running.url, **place)
         return running
 
     async def stop(self) -> None:

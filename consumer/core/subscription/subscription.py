@@ -53,6 +53,11 @@ class Subscription:
         int
     ] = ()  #: Unix seconds after which each of *keys* signs no more, 0: never; empty: none ends
 
+    @property
+    def shown(self) -> str:
+        """``tenant/name``, by which logs and commands name it."""
+        return f"{self.tenant}/{self.name}"
+
     def keys_at(self, now: float) -> Sequence[SigningKey]:
         """Return the keys that sign at *now* (Unix seconds); the newest always does."""
         if not self.key_ends:

@@ -1,4 +1,4 @@
-"""Read ``HOST:PORT``, and judge whether a host is this machine alone."""
+"""Read and show ``HOST:PORT``, and judge whether a host is this machine alone."""
 
 from __future__ import annotations
 
@@ -17,6 +17,17 @@ def split_place(text: str) -> tuple[str, int] | None:
     if match is None or int(match[2]) > 65_535:
         return None
     return match[1].strip("[]"), int(match[2])
+
+
+def url_of(scheme: str, host: str, port: int) -> str:
+    """Return the URL of a place that listens; one that listens on every address is shown on this machine."""
+    try:
+        address = ipaddress.ip_address(host)
+    except ValueError:
+        return f"{scheme}://{host}:{port}"
+    if address.is_unspecified:
+        address = ipaddress.ip_address("127.0.0.1" if address.version == 4 else "::1")
+    return f"{scheme}://{address}:{port}" if address.version == 4 else f"{scheme}://[{address}]:{port}"
 
 
 def is_loopback(host: str) -> bool:

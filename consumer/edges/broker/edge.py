@@ -255,7 +255,7 @@ class BrokerEdge:
             try:
                 await self._declare(connection)
             except CONNECTION_ERRORS as error:
-                self._observe.warned("topology.repair_failed", detail=str(error)[:300])
+                self._observe.faulted("topology.repair_failed", REPAIR_PAUSE_S, detail=str(error)[:300])
             await asyncio.sleep(REPAIR_PAUSE_S)
 
     async def _follow_pressure(self) -> None:
@@ -286,7 +286,7 @@ class BrokerEdge:
                 self._listener.listening()
                 await closed(channel, underlay(connection))
             except CONNECTION_ERRORS as error:
-                self._observe.warned("control.lost", detail=str(error)[:300])
+                self._observe.faulted("control.lost", REPAIR_PAUSE_S, detail=str(error)[:300])
             await asyncio.sleep(REPAIR_PAUSE_S)
 
 

@@ -119,6 +119,7 @@ class ConfirmingPublisher:
         self._relieved = asyncio.Event()
         self._pressing = asyncio.Event()
         self._pressing.set()
+        self._is_ending = False  #: the worker stops, so that the end of the connection is no back-pressure
         self._on_missing = on_missing
         self.exchange_channels = ExchangeChannels(self._observe, options.confirm_lost_s, on_missing)
         self.pressure: Listeners[[str | None]] = Listeners()
@@ -178,12 +179,16 @@ class ConfirmingPublisher:
     async def _session(self, connection: AbstractConnection) -> None:
         transport = underlay(connection)
         self._connection = connection
+        self._is_ending = False
         self.exchange_channels.connect(connection)
         tasks = OwnedTasks(self._tasks, lambda: transport.is_closed)
         tasks.keep("confirms", lambda: self._watch(transport))
         try:
             while not transport.is_closed:
                 await self._channel_session(connection, transport)
+        except asyncio.CancelledError:
+            self._is_ending = True
+            raise
         finally:
             self._connection = None
             self.exchange_channels.connect(None)
@@ -273,7 +278,8 @@ class ConfirmingPublisher:
                 )
                 now.set()
                 before.clear()
-                self._observe.pressed(reason)
+                if not self._is_ending:
+                    self._observe.pressed(reason)
                 self.pressure.notify(reason)
 
 

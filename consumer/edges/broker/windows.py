@@ -101,7 +101,8 @@ class WindowReader:
                     pause_s = REOPEN_FIRST_S
                     await self._until_broken(connection)
             except CONNECTION_ERRORS as error:
-                self.observe.warned("window.failed", source=self.window.source.value, detail=str(error)[:300])
+                source, detail = self.window.source.value, str(error)[:300]
+                self.observe.faulted("window.failed", pause_s, source=source, detail=detail)
             finally:
                 self.consuming = False
             self.on_missing()

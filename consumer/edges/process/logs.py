@@ -1,4 +1,4 @@
-"""Configure structlog: JSON lines, or colours on a terminal. Untrusted text is escaped in both.
+"""Configure structlog: JSON lines, or short lines for people. Untrusted text is escaped in both.
 
 Data flow: log call -> rendered line -> LogWriter -> its own thread -> stderr. Log records, warnings and
 crashes of libraries take the same path, so a JSON log contains only JSON.
@@ -12,16 +12,21 @@ import logging
 import sys
 from collections.abc import Callable
 from datetime import UTC, datetime
+from functools import partial
 from types import TracebackType
-from typing import Any, Literal, TextIO
+from typing import Any, Literal, TextIO, TypeAlias
 
 import orjson
 import structlog
 
+from consumer.edges.process.console import draw
 from consumer.edges.process.log_writer import FLUSH_S, LogWriter
 
 LEVELS = {"debug": 10, "info": 20, "warning": 30, "error": 40}
 EXIT_FLUSH_S = 1.0  #: longest wait for the reader of the log when the process ends
+
+Render: TypeAlias = Callable[[str, dict[str, Any]], bytes]
+"""Makes a line of a level and of fields, one of which is ``event``."""
 
 _writer: LogWriter | None = None
 
@@ -48,36 +53,20 @@ def configure(level: str, form: Literal["auto", "json", "console"], stream: Text
     """Send every log line of *level* or above to *stream*, which is stderr by default."""
     global _writer  # noqa: PLW0603 - one per process, like structlog's own configuration
     target = sys.stderr if stream is None else stream
-    pretty = form == "console" or (form == "auto" and target.isatty())
+    is_terminal = target.isatty()
+    render: Render = _render
+    if form == "console" or (form == "auto" and is_terminal):
+        render = partial(_render_for_people, is_terminal=is_terminal)
     if _writer is not None:
         _writer.close(EXIT_FLUSH_S)
-    _writer = LogWriter(target.buffer, lambda lines: _lost(lines, pretty=pretty))
-    processors: list[Any] = [
-        structlog.processors.add_log_level,
-        structlog.processors.TimeStamper(fmt="iso", utc=True),
-        structlog.processors.format_exc_info,
-        _escape,
-        structlog.dev.ConsoleRenderer(),
-        _encode,
-    ]
+    _writer = LogWriter(target.buffer, lambda lines: render("error", {"event": "log.lost", "lines": lines}))
     structlog.configure(
-        processors=processors if pretty else [],
-        wrapper_class=structlog.make_filtering_bound_logger(LEVELS[level]) if pretty else _line_logger(level),
+        processors=[],
+        wrapper_class=_line_logger(level, render),
         logger_factory=_always(_writer),
         cache_logger_on_first_use=True,
     )
     _adopt_libraries()
-
-
-def _lost(lines: int, *, pretty: bool) -> bytes:
-    """Return the line that reports dropped ones."""
-    if pretty:
-        return f"log.lost lines={lines}".encode()
-    return _render("error", {"event": "log.lost", "lines": lines})
-
-
-def _encode(_logger: Any, _name: str, line: str) -> bytes:
-    return line.encode(errors="backslashreplace")
 
 
 class _Bridge(logging.Handler):
@@ -116,10 +105,10 @@ def _always(writer: LogWriter) -> Callable[..., LogWriter]:
     return factory
 
 
-def _line_logger(lowest: str) -> type[structlog.BoundLoggerBase]:
-    """Return a logger that writes JSON lines of level *lowest* or above, without structlog's processors.
+def _line_logger(lowest: str, render: Render) -> type[structlog.BoundLoggerBase]:
+    """Return a logger that writes lines of level *lowest* or above, without structlog's processors.
 
-    Each request logs a line: the processors took 5.6 µs a line, this logger takes 1.5 µs.
+    Each request logs a line: the processors took 5.6 µs a line, this logger takes about 2 µs.
     """
 
     def method(level: str) -> Callable[..., None]:
@@ -130,25 +119,35 @@ def _line_logger(lowest: str) -> type[structlog.BoundLoggerBase]:
             fields["event"] = event
             if self._context:
                 fields = {**self._context, **fields}
-            getattr(self._logger, level)(_render(level, fields))
+            getattr(self._logger, level)(render(level, fields))
 
         return log
 
     return type("LineLogger", (structlog.BoundLoggerBase,), {level: method(level) for level in LEVELS})
 
 
-def _render(level: str, event: dict[str, Any]) -> bytes:
-    """Return one JSON line."""
-    event["level"] = level
-    event["timestamp"] = datetime.now(UTC)
-    if "exc_info" in event:
-        event = dict(structlog.processors.format_exc_info(None, level, event))
+def _render(level: str, fields: dict[str, Any]) -> bytes:
+    """Return one JSON line: time, level, event, tenant and subscription, then the other fields."""
+    line: dict[str, Any] = {"timestamp": datetime.now(UTC), "level": level, "event": fields["event"]}
+    if "tenant" in fields:
+        line["tenant"] = fields["tenant"]
+        if "subscription" in fields:
+            line["subscription"] = fields["subscription"]
+    line.update(_with_traceback(level, fields))
     try:
-        return orjson.dumps(event, default=str, option=orjson.OPT_UTC_Z)
+        return orjson.dumps(line, default=str, option=orjson.OPT_UTC_Z)
     except TypeError:  # text with a lone surrogate, which a producer may send in a header
-        return json.dumps(event, default=str).encode()
+        return json.dumps(line, default=str).encode()
 
 
-def _escape(_logger: Any, _name: str, event: dict[str, Any]) -> dict[str, Any]:
-    """Escape control characters, so that an endpoint cannot control the operator's terminal."""
-    return {k: v.encode("unicode_escape").decode() if isinstance(v, str) else v for k, v in event.items()}
+def _render_for_people(level: str, fields: dict[str, Any], *, is_terminal: bool) -> bytes:
+    """Return one line for a person, and the lines of a traceback."""
+    line = draw(level, datetime.now(UTC), _with_traceback(level, fields), is_terminal=is_terminal)
+    return line.encode(errors="backslashreplace")
+
+
+def _with_traceback(level: str, fields: dict[str, Any]) -> dict[str, Any]:
+    """Return *fields* with the traceback of an error as text."""
+    if "exc_info" not in fields:
+        return fields
+    return dict(structlog.processors.format_exc_info(None, level, fields))

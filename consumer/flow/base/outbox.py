@@ -218,6 +218,7 @@ class Outbox:
             tenant=event.tenant,
             subscription_id=" ".join(message.targets),
             attempts=message.attempts_made,
+            **({"trace_id": event.trace_id} if event.trace else {}),
         )
 
     async def park_raw(

@@ -15,6 +15,7 @@ from consumer.core.retry.outcomes import is_success
 from consumer.core.subscription.subscription import Subscription
 from consumer.core.subscription.trial import make_trial
 from consumer.flow.base.context import Context
+from consumer.flow.observe.reporter import about
 from consumer.flow.store.subscriptions import Subscriptions
 from consumer.ports import Store
 
@@ -85,8 +86,7 @@ class SlowProbe:
         taken = is_success(outcome) and outcome.control is None
         context.observe.said(
             "endpoint.probed",
-            tenant=subscription.tenant,
-            subscription_id=subscription.id,
+            **about(subscription),
             kind=outcome.kind.value,
             status=outcome.status,
         )

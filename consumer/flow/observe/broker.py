@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from consumer.flow.observe.reporter import Reporter
+from consumer.flow.observe.reporter import Reporter, left_out
 from metrics.series import Series
 from topology.check import Finding, Severity
 
@@ -21,13 +21,20 @@ class BrokerReporter(Reporter):
         super().__init__(series, log)
         series.pressed.set(1)  # a publisher begins without a connection, and reports only changes
         self._stuck: frozenset[str] = frozenset()  #: queues that confirmed nothing at the last look
+        self._unpublished = self._fault_log()
         self._findings: Sequence[Finding] = ()  #: of the last comparison of the broker with the plan
 
-    def broker_connected(self, connection: str, *, again: bool) -> None:
-        """Report an open connection; *again*: not the first one."""
+    def broker_connected(self, connection: str, *, again: bool, suppressed: int = 0) -> None:
+        """Report an open connection.
+
+        Args:
+            connection: Its name.
+            again: Whether it is not the first one.
+            suppressed: Refusals before it that are not in the log.
+        """
         if again:
             self._series.reconnects.labels(connection).inc()
-        self._log.info("broker.connected", connection=connection)
+        self._log.info("broker.connected", connection=connection, **left_out(suppressed))
 
     def publish_confirmed(self, waited_s: float) -> None:
         """Count a confirm that came after *waited_s*."""
@@ -80,21 +87,35 @@ class BrokerReporter(Reporter):
                 say("topology.finding", severity=finding.severity.value, detail=str(finding))
         self._findings = findings
 
-    def broker_unreachable(self, connection: str, detail: str, next_try_s: float, *, is_new: bool) -> None:
-        """Count a connection that no broker took; *is_new*: the log does not have that reason yet."""
+    def broker_unreachable(
+        self, connection: str, detail: str, next_try_s: float, *, suppressed: int | None
+    ) -> None:
+        """Count a connection that no broker took, and log it, unless *suppressed* is None.
+
+        Args:
+            connection: Its name.
+            detail: The reason.
+            next_try_s: Seconds until the next try.
+            suppressed: Refusals for the same reason that are not in the log.
+        """
         self._series.connect_failures.labels(connection).inc()
-        if is_new:
+        if suppressed is not None:
             wait_s = round(next_try_s, 3)
-            self._log.warning("broker.unreachable", connection=connection, detail=detail, next_try_s=wait_s)
+            fields = {"connection": connection, "detail": detail, "next_try_s": wait_s}
+            self._log.warning("broker.unreachable", **fields, **left_out(suppressed))
 
     def publish_failed(self, error: Exception, routing_key: str, wait_s: float) -> None:
-        """Report a publish without a confirm; it is tried again after *wait_s*, the source stays unacked."""
+        """Count a publish without a confirm; it is tried again after *wait_s*, the source stays unacked.
+
+        Equal failures have one line a minute; without a broker, those of all queues are equal.
+        """
         name = type(error).__name__
         label = {"Unroutable": "unroutable", "Refused": "refused"}.get(name, "unavailable")
         self._series.publish_failures.labels(label).inc()
-        self._log.warning(
-            "publish.failed", error=label, detail=str(error), routing_key=routing_key, wait_s=round(wait_s, 3)
-        )
+        fault, once = {"error": label, "detail": str(error)}, {"routing_key": routing_key}
+        if label != "unavailable":
+            fault, once = {**fault, **once}, {}
+        self._unpublished.warning("publish.failed", self.now(), fault, **once, wait_s=round(wait_s, 3))
 
     def pressed(self, reason: str | None) -> None:
         """Report that back-pressure began (a reason) or ended (None)."""

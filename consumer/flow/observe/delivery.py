@@ -30,7 +30,7 @@ from consumer.core.model import (
 from consumer.core.retry.outcomes import meaning_of
 from consumer.core.subscription.subscription import Subscription
 from consumer.flow.observe.orphans import OrphanReporter
-from consumer.flow.observe.reporter import Reporter
+from consumer.flow.observe.reporter import Reporter, about, traced
 from consumer.flow.observe.tenants import Tenants
 from consumer.flow.observe.unmatched import UnmatchedReporter
 from metrics.series import Series, Tally, attempt_label, code_label
@@ -52,7 +52,7 @@ class DeliveryReporter(Reporter):
 
     def __init__(self, series: Series, log: Any) -> None:
         super().__init__(series, log)
-        self.orphans = OrphanReporter(series, log)
+        self.orphans = OrphanReporter(series, log, self._fault_log())
         self.unmatched = UnmatchedReporter(series, log)
         self._kind = {kind: series.tally(series.attempts.labels(kind.value)) for kind in OutcomeKind}
         self._delivered = series.tally(series.deliveries.labels("delivered"))
@@ -63,6 +63,7 @@ class DeliveryReporter(Reporter):
         self._matched = series.tally(series.events.labels("matched"))
         self._deferrals: dict[str, Tally] = {}
         self._delivery = series.delivery
+        self._find: Callable[[str], Subscription | None] = _unknown
         self._owed = OldestOwed()
         self._first_ok = series.tally(series.attempts_by_number.labels("1", "delivered"))
         self._tenants = Tenants(series)
@@ -113,13 +114,15 @@ class DeliveryReporter(Reporter):
     def event_repeated(self, event: Event) -> None:
         """Count and log an event that this worker has finished within the window; it is not sent again."""
         self._series.events.labels("duplicate").inc()
-        self._log.info("event.repeated", event_id=event.id, tenant=event.tenant, type=event.type)
+        self._log.info(
+            "event.repeated", event_id=event.id, tenant=event.tenant, type=event.type, **traced(event)
+        )
 
     def delivery_repeated(self, message: DeliveryMessage, target: str) -> None:
         """Count and log a delivery message that is acked unsent: a copy of it has made its attempt."""
         event, number = message.event, message.attempts_made + 1
         self._series.repeated_deliveries.inc()
-        self._log.info("delivery.repeated", event_id=event.id, subscription_id=target, attempt=number)
+        self._log.info("delivery.repeated", **self._ids(event, target), attempt=number)
 
     def event_readdressed(self, event_id: str, queue: str) -> None:
         """Count an event that went through the inbox hop and has an id now."""
@@ -131,6 +134,25 @@ class DeliveryReporter(Reporter):
         self._series.events.labels("suspect").inc()
         self._log.warning("message.suspected", queue=queue, delivery_count=delivery_count)
 
+    def settle_faults(self, now: float) -> None:
+        """Also of unmatched events."""
+        super().settle_faults(now)
+        self.unmatched.settle(now)
+
+    def names_from(self, find: Callable[[str], Subscription | None]) -> None:
+        """Take the function that finds a subscription by its id, for lines that have to name it."""
+        self._find = find
+
+    def _ids(self, event: Event, target: str) -> dict[str, object]:
+        """Return the fields of a delivery whose subscription is known by its id."""
+        ids = {"event_id": event.id, "tenant": event.tenant, "subscription_id": target}
+        return {**ids, **self._names(ids), **traced(event)}
+
+    def _names(self, ids: Mapping[str, object]) -> dict[str, object]:
+        """Return the field with the name of a subscription, if it is still known by its id."""
+        subscription = self._find(str(ids.get("subscription_id")))
+        return {} if subscription is None else {"subscription": subscription.shown}
+
     # attempts
 
     def started(self, event: Event, subscription: Subscription) -> None:
@@ -138,8 +160,8 @@ class DeliveryReporter(Reporter):
         self._log.debug(
             "delivery.started",
             event_id=event.id,
-            subscription_id=subscription.id,
-            tenant=event.tenant,
+            **about(subscription),
+            **traced(event),
             type=event.type,
             strategy=subscription.retry.name,
             max_attempts=subscription.retry.max_attempts,
@@ -159,8 +181,8 @@ class DeliveryReporter(Reporter):
             self._series.attempt_gap.observe(_gap_s(done.earlier[-1], attempt))
         fields: dict[str, Any] = {
             "event_id": done.event.id,
-            "subscription_id": done.subscription.id,
-            "tenant": done.event.tenant,
+            **about(done.subscription),
+            **traced(done.event),
             "type": done.event.type,
             "attempt": attempt.number,
             "max_attempts": done.subscription.retry.max_attempts,
@@ -220,7 +242,8 @@ class DeliveryReporter(Reporter):
         self._log.debug(
             "delivery.deferred",
             event_id=event.id,
-            subscription_id=subscription.id,
+            **about(subscription),
+            **traced(event),
             until=round(until.until, 3),
             reason=reason,
         )
@@ -234,7 +257,7 @@ class DeliveryReporter(Reporter):
             reason: Why.
             detail: The reason in words.
             last: The last known attempt of a delivery.
-            ids: Ids of the entry; ``subscription_id`` and ``tenant`` of a delivery.
+            ids: Ids of the entry; ``subscription_id``, ``tenant`` and perhaps ``trace_id`` of a delivery.
         """
         self._series.parked.labels(reason.value).inc()
         if "subscription_id" in ids:
@@ -242,7 +265,7 @@ class DeliveryReporter(Reporter):
             self._series.deliveries.labels("parked").inc()
             self._series.parked_by_code.labels(code).inc()
             self._tenants.parked(str(ids.get("tenant")))
-            ids["last_failure_code"] = code
+            ids |= {**self._names(ids), "last_failure_code": code}
         else:
             self._series.events.labels("bad").inc()
         self._log.error("delivery.parked", reason=reason.value, detail=detail, **ids)
@@ -270,16 +293,20 @@ class DeliveryReporter(Reporter):
     def cancelled(self, event: Event, target: str, reason: str) -> None:
         """Report a delivery that is not owed any more."""
         self._series.deliveries.labels("cancelled").inc()
-        self._log.info("delivery.cancelled", event_id=event.id, subscription_id=target, reason=reason)
+        self._log.info("delivery.cancelled", **self._ids(event, target), reason=reason)
 
     def entry_expired(self, entry: dict[str, object], age_s: float | None) -> None:
         """Report a parked entry that reached its TTL and was archived, *age_s* after it was parked."""
         self._series.deliveries.labels("archived").inc()
         if age_s is not None:
             self._series.parked_age.labels("archived").observe(age_s)
-        self._log.warning(
-            "parked.expired", **{f"entry_{k}": entry.get(k) for k in ("id", "reason", "event_id")}
-        )
+        owner = {k: entry[k] for k in ("tenant", "subscription_id") if entry.get(k)}
+        shown = {f"entry_{k}": entry.get(k) for k in ("id", "reason", "event_id")}
+        self._log.warning("parked.expired", **owner, **shown, **self._names(owner))
+
+
+def _unknown(_subscription_id: str) -> None:
+    """Find no subscription, before there are any."""
 
 
 def _gap_s(before: Attempt, after: Attempt) -> float:

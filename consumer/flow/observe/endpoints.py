@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from consumer.core.message.operator_events import Note, OperatorEventType
 from consumer.core.subscription.subscription import Subscription
-from consumer.flow.observe.reporter import Reporter
+from consumer.flow.observe.reporter import Reporter, about
 
 
 class EndpointReporter(Reporter):
@@ -24,24 +24,16 @@ class EndpointReporter(Reporter):
         self._series.breakers.labels(after).inc()
         if after == "open":
             self._series.breaker_openings.inc()
-        self._log.warning(
-            "breaker.changed",
-            tenant=subscription.tenant,
-            subscription_id=subscription.id,
-            before=before,
-            after=after,
-        )
+        self._log.warning("breaker.changed", **about(subscription), before=before, after=after)
 
     def endpoint_disabled(self, subscription: Subscription, reason: str) -> None:
         """Report that a subscription was disabled."""
-        self._log.error(
-            "endpoint.disabled", tenant=subscription.tenant, subscription_id=subscription.id, reason=reason
-        )
+        self._log.error("endpoint.disabled", **about(subscription), reason=reason)
         self._note(OperatorEventType.ENDPOINT_DISABLED, subscription, reason)
 
     def endpoint_recovered(self, subscription: Subscription) -> None:
         """Report that a disabled subscription is enabled again."""
-        self._log.info("endpoint.recovered", tenant=subscription.tenant, subscription_id=subscription.id)
+        self._log.info("endpoint.recovered", **about(subscription))
         self._note(OperatorEventType.ENDPOINT_RECOVERED, subscription, "enabled again")
 
     def breaker_decided(self, subscription: Subscription, after: str, reason: str) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from consumer.core.subscription.subscription import Subscription
-from consumer.flow.observe.reporter import Reporter
+from consumer.flow.observe.reporter import Reporter, about
 from metrics.series import Series
 
 
@@ -24,8 +24,11 @@ class StoreReporter(Reporter):
         series.store_up.set(1)
         series.store_trusted.set(1)
         self.store_faults: dict[str, str] = {}
-        self._history_fault = ""
-        self._lookup_fault = ""
+        self._store_faults = {step: self._fault_log() for step in ("read", "write")}
+        self._history_away = False
+        self._history_faults = self._fault_log()
+        self._lookups_away = False
+        self._lookup_faults = self._fault_log()
 
     def reloaded(self, enabled: int, disabled: int, locked: int) -> None:
         """Report that the subscriptions were loaded."""
@@ -37,12 +40,7 @@ class StoreReporter(Reporter):
 
     def subscription_locked(self, subscription: Subscription) -> None:
         """Report a subscription that gets nothing: its secrets cannot be decrypted, or its policy is gone."""
-        self._log.error(
-            "subscription.locked",
-            tenant=subscription.tenant,
-            subscription_id=subscription.id,
-            detail=subscription.locked,
-        )
+        self._log.error("subscription.locked", **about(subscription), detail=subscription.locked)
 
     def reload_failed(self, error: Exception) -> None:
         """Report that the subscriptions could not be loaded; delivery goes on with those in memory."""
@@ -50,21 +48,21 @@ class StoreReporter(Reporter):
         self.store_failed("read", error)
 
     def store_failed(self, step: str, error: Exception) -> None:
-        """Report that the store is away, or holds invalid rows; the same fault is logged once.
+        """Report that the store is away, or holds invalid rows; the same fault is logged once a minute.
 
         Args:
             step: ``read`` or ``write``.
             error: The fault.
         """
         self._series.store_up.set(0)
-        if self.store_faults.get(step) != str(error):
-            self.store_faults[step] = str(error)
-            self._log.error("store.failed", step=step, detail=str(error))
+        self.store_faults[step] = str(error)
+        fault = {"step": step, "detail": str(error)}
+        self._store_faults[step].error("store.failed", self.now(), fault)
 
     def store_worked(self, step: str) -> None:
         """Report that the store could be read (or written), perhaps again."""
         if self.store_faults.pop(step, None) is not None:
-            self._log.info("store.recovered", step=step)
+            self._log.info("store.recovered", step=step, **self._store_faults[step].end())
             self._series.store_up.set(0 if self.store_faults else 1)
 
     def store_doubted(self, reason: str | None, doubt: str | None) -> None:
@@ -97,30 +95,28 @@ class StoreReporter(Reporter):
         self._series.history_dropped.labels(reason).inc(count)
 
     def history_failed(self, error: Exception) -> None:
-        """The history cannot be written; deliveries go on, and its rows wait. A fault is logged once."""
-        if self._history_fault != str(error):
-            self._history_fault = str(error)
-            self._log.warning("history.failed", detail=str(error))
+        """The history cannot be written; deliveries go on, and its rows wait. Logged once a minute."""
+        self._history_away = True
+        self._history_faults.warning("history.failed", self.now(), {"detail": str(error)})
 
     def history_worked(self) -> None:
         """The history was written, perhaps again."""
-        if self._history_fault:
-            self._history_fault = ""
-            self._log.info("history.recovered")
+        if self._history_away:
+            self._history_away = False
+            self._log.info("history.recovered", **self._history_faults.end())
 
     def lookups_missed(self, count: int) -> None:
         """So many events were sent without a look-up of repeated ids in the history."""
         self._series.lookups_missed.inc(count)
 
     def lookups_failed(self, error: Exception) -> None:
-        """The history cannot be read in time; events are sent all the same. A fault is logged once."""
-        fault = str(error) or "no answer in time"
-        if self._lookup_fault != fault:
-            self._lookup_fault = fault
-            self._log.warning("history.unreadable", detail=fault)
+        """The history cannot be read in time; events are sent all the same. Logged once a minute."""
+        self._lookups_away = True
+        detail = str(error) or "no answer in time"
+        self._lookup_faults.warning("history.unreadable", self.now(), {"detail": detail})
 
     def lookups_worked(self) -> None:
         """The history can be read, perhaps again."""
-        if self._lookup_fault:
-            self._lookup_fault = ""
-            self._log.info("history.readable")
+        if self._lookups_away:
+            self._lookups_away = False
+            self._log.info("history.readable", **self._lookup_faults.end())

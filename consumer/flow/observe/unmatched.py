@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from consumer.core.model import Event
+from consumer.flow.observe.reporter import traced
 from metrics.series import Series
 
 WARN_EVERY_S = 60.0  #: between two warnings of one tenant and type
@@ -19,6 +20,7 @@ class UnmatchedReporter:
         self._log = log
         self._warned: dict[tuple[str, str], float] = {}  #: when, in monotonic seconds; the oldest come first
         self._suppressed = 0  #: events without a warning since the last warning
+        self._latest: tuple[Event, float] | None = None  #: the latest of those, and when
 
     def event(self, event: Event, now: float) -> None:
         """Count an unmatched event; it is not parked.
@@ -31,15 +33,26 @@ class UnmatchedReporter:
         pair = event.tenant, event.type
         if not self._may_warn(pair, now):
             self._suppressed += 1
+            self._latest = event, now
             return
+        self._warn(event)
+
+    def settle(self, now: float) -> None:
+        """Warn of the latest event without a warning, once a minute has passed since it; *now* as above."""
+        if self._latest is not None and now - self._latest[1] >= WARN_EVERY_S:
+            self._suppressed -= 1
+            self._warn(self._latest[0])
+
+    def _warn(self, event: Event) -> None:
         self._log.warning(
             "event.unmatched",
             event_id=event.id,
             tenant=event.tenant,
             type=event.type,
+            **traced(event),
             suppressed=self._suppressed,
         )
-        self._suppressed = 0
+        self._suppressed, self._latest = 0, None
 
     def _may_warn(self, pair: tuple[str, str], now: float) -> bool:
         """Return whether a warning of *pair* is due, and note it; its minute is remembered to the end."""

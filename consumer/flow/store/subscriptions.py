@@ -59,6 +59,7 @@ class Subscriptions:
         self._loading = asyncio.Lock()
         self._wrong = False  #: the last load met an invalid row
         self.owing = asyncio.Event()
+        observe.names_from(self.get)
         self._owed: dict[str, tuple[str, str]] = {}  #: disabled here, not in the store yet: URL and reason
 
     async def reload(self) -> bool:

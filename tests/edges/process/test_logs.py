@@ -91,6 +91,21 @@ def test_a_line_is_one_json_object() -> None:
     }
 
 
+def test_time_level_event_tenant_and_subscription_come_first() -> None:
+    """Whatever the order in which a step names its fields."""
+    stream, log = configured()
+
+    log.info(
+        "breaker.changed", subscription_id="sub_1", subscription="acme/shop", after="open", tenant="acme"
+    )
+
+    [line] = stream.lines()
+    assert list(line) == [
+        *("timestamp", "level", "event", "tenant", "subscription"),
+        *("subscription_id", "after"),
+    ]
+
+
 @settings(max_examples=60)
 @given(st.dictionaries(st.from_regex(r"[a-z_]{3,9}_x", fullmatch=True), ANY_TEXT, max_size=4))
 def test_any_text_stays_inside_its_line(fields: dict[str, str]) -> None:
@@ -148,13 +163,14 @@ def test_lines_below_the_level_are_left_out(level: str, seen: list[str]) -> None
     ("form", "tty", "pretty"),
     [("auto", True, True), ("auto", False, False), ("json", True, False), ("console", False, True)],
 )
-def test_people_get_colours_and_machines_json(form: Form, tty: bool, pretty: bool) -> None:
-    """By default as the stream is; by setting as wanted."""
+def test_people_get_short_lines_and_machines_json(form: Form, tty: bool, pretty: bool) -> None:
+    """By default as the stream is; by setting as wanted. Colours are for terminals."""
     stream, log = configured(form=form, tty=tty)
 
     log.info("daemon.started", pid=7)
 
     assert stream.text().startswith("{") is not pretty
+    assert ("\x1b[" in stream.text()) is (pretty and tty)
 
 
 def test_a_terminal_gets_no_escape_of_a_stranger() -> None:

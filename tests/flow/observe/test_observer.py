@@ -41,6 +41,7 @@ def test_an_attempt_is_one_wide_line(name: str) -> None:
     expected: dict[str, object] = {
         "event_id": "ord-1",
         "subscription_id": "sub_1",
+        "subscription": "acme/shop",
         "tenant": "acme",
         "type": "order.created",
         "attempt": 2,
@@ -334,7 +335,7 @@ def test_event_names_are_static_and_no_line_holds_a_body() -> None:
     desk.observe.breaker_changed(shop, "closed", "open")
     desk.observe.endpoint_disabled(shop, "HTTP 410")
     desk.observe.entry_expired({"id": "prk_1", "reason": "exhausted", "body_base64": "eA=="}, 9.0)
-    desk.observe.broker_unreachable("publish", "refused", 0.5, is_new=True)
+    desk.observe.broker_unreachable("publish", "refused", 0.5, suppressed=0)
     desk.observe.reloaded(1, 0, 0)
     desk.observe.reload_failed(OSError("no"))
     desk.observe.task_failed("job", RuntimeError("a bug"))

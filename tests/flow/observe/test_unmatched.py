@@ -37,6 +37,20 @@ def test_a_warning_per_tenant_and_type_each_minute(moments: list[tuple[float, st
         assert desk.count("events_total", outcome="unmatched") == number
 
 
+def test_the_last_events_get_a_warning_too() -> None:
+    """A minute after them, which names the latest and counts the others; then no further one."""
+    desk = ObserverDesk()
+    for number in range(4):
+        see(desk, "acme", "x", float(number))
+    desk.observe.settle_faults(3.0 + WARN_EVERY_S - 0.1)
+    assert len(warnings(desk)) == 1
+
+    for _ in range(2):
+        desk.observe.settle_faults(3.0 + WARN_EVERY_S)
+
+    assert [line["suppressed"] for line in warnings(desk)] == [0, 2]
+
+
 def test_a_flood_of_types_is_bounded() -> None:
     """A producer with a new type in each event causes a thousand warnings a minute at most."""
     desk = ObserverDesk()

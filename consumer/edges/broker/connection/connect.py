@@ -258,8 +258,8 @@ class KeepAlive:
             self._refused = str(error)
             return
         self._refused = None
-        self._refusals.connected()
-        self.observe.broker_connected(self.name, again=self._was_connected)
+        suppressed = self._refusals.connected()
+        self.observe.broker_connected(self.name, again=self._was_connected, suppressed=suppressed)
         self._was_connected = True
         try:
             await session(connection)

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final
 
+from consumer.core.repeats import Repeats
 from consumer.ports import BrokerReports
-
-AGAIN_S: Final = 60.0  #: time after which the same reason is reported again
 
 
 class Refusals:
@@ -22,16 +20,13 @@ class Refusals:
         """
         self._observe = observe
         self._now = now
-        self._reported: dict[str, float] = {}
+        self._repeats: Repeats[str] = Repeats()
 
     def refused(self, connection: str, detail: str, next_try_s: float) -> None:
-        """Count a try; report its reason unless that happened within the last :data:`AGAIN_S`."""
-        now = self._now()
-        is_new = now - self._reported.get(detail, -AGAIN_S) >= AGAIN_S
-        if is_new:
-            self._reported = {k: at for k, at in self._reported.items() if now - at < AGAIN_S} | {detail: now}
-        self._observe.broker_unreachable(connection, detail, next_try_s, is_new=is_new)
+        """Count a try; its reason is logged at most once a minute, with the number of tries since."""
+        suppressed = self._repeats.due(detail, self._now())
+        self._observe.broker_unreachable(connection, detail, next_try_s, suppressed=suppressed)
 
-    def connected(self) -> None:
-        """Forget all reports, so that the next refusal counts as new."""
-        self._reported.clear()
+    def connected(self) -> int:
+        """Forget all reports, so that the next refusal counts as new; return how many refusals had none."""
+        return self._repeats.end()

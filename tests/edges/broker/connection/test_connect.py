@@ -17,6 +17,7 @@ from prometheus_client import CollectorRegistry
 from yarl import URL
 
 from consumer.core.errors import BrokerUnavailable, ConfigError, TopologyMismatch
+from consumer.core.repeats import AGAIN_S
 from consumer.edges.broker.connection.connect import (
     SILENT,
     AmqpOptions,
@@ -25,7 +26,7 @@ from consumer.edges.broker.connection.connect import (
     connect,
     open_channel,
 )
-from consumer.edges.broker.connection.refusals import AGAIN_S, Refusals
+from consumer.edges.broker.connection.refusals import Refusals
 from consumer.flow.observe.observer import Observer
 from consumer.settings.root import split_amqp_urls
 from metrics.series import Series
@@ -162,7 +163,10 @@ async def test_a_rotated_password_is_found_at_the_next_connection(
 
 
 def test_a_refusal_is_reported_once_a_minute() -> None:
-    """Both connections of a worker meet it again and again; another reason, or one after success, is new."""
+    """Both connections of a worker meet it again and again, and the next line contains the number.
+
+    Another reason, or one after success, is new.
+    """
     log, now, series = RecordingLog(), [0.0], Series(CollectorRegistry())
     refusals = Refusals(Observer(series, log), lambda: now[0])
 
@@ -171,17 +175,19 @@ def test_a_refusal_is_reported_once_a_minute() -> None:
     refusals.refused("publish", "no user", 0.5)
     now[0] += AGAIN_S
     refusals.refused("publish", "no vhost", 30.0)
-    refusals.connected()
+    refusals.refused("consume", "no vhost", 30.0)
+    assert refusals.connected() == 1, "the line of the connection contains it"
     refusals.refused("publish", "no vhost", 1.0)
 
-    assert [(fields["detail"], fields["next_try_s"]) for _, _, fields in log.lines] == [
-        ("no vhost", 0.25),
-        ("no user", 0.5),
-        ("no vhost", 30.0),
-        ("no vhost", 1.0),
+    shown = [(line["detail"], line["next_try_s"], line.get("suppressed")) for _, _, line in log.lines]
+    assert shown == [
+        ("no vhost", 0.25, None),
+        ("no user", 0.5, None),
+        ("no vhost", 30.0, 9),
+        ("no vhost", 1.0, None),
     ]
     failures = series.registry.get_sample_value
-    assert failures("leveret_connect_failures_total", {"connection": "consume"}) == 5
+    assert failures("leveret_connect_failures_total", {"connection": "consume"}) == 6
     assert failures("leveret_connect_failures_total", {"connection": "publish"}) == 8
 
 

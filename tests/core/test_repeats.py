@@ -1,0 +1,68 @@
+"""Equal faults share a line a minute, and no fault goes uncounted."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from consumer.core.repeats import AGAIN_S, FAULTS_MAX, Repeats
+
+MOMENTS = st.lists(st.tuples(st.floats(0, 300), st.sampled_from("abc")), max_size=60)
+
+
+@given(MOMENTS)
+def test_every_fault_is_reported_or_counted(moments: list[tuple[float, str]]) -> None:
+    """The first of its kind and one a minute are reported, each with the number of those in between."""
+    repeats, reported, left_out = Repeats[str](), dict[str, float](), dict[str, int]()
+    for now, fault in sorted(moments):
+        due = repeats.due(fault, now)
+        if fault in reported and now - reported[fault] < AGAIN_S:
+            assert due is None
+            left_out[fault] = left_out.get(fault, 0) + 1
+        else:
+            assert due == left_out.pop(fault, 0)
+            reported[fault] = now
+
+    assert repeats.end() == sum(left_out.values())
+    assert repeats.end() == 0
+
+
+def test_the_first_fault_after_the_end_is_reported() -> None:
+    """A fault that comes back is news."""
+    repeats = Repeats[str]()
+    assert (repeats.due("a", 0.0), repeats.due("a", 1.0)) == (0, None)
+
+    assert repeats.end() == 1
+
+    assert repeats.due("a", 2.0) == 0
+
+
+@given(MOMENTS, st.floats(0.1, 90))
+def test_each_fault_is_in_exactly_one_report(moments: list[tuple[float, str]], pause_s: float) -> None:
+    """Also the last ones, once their fault did not come for a minute."""
+    repeats, reports, latest, looked_at = Repeats[str](), 0, dict[str, float](), 0.0
+
+    def settle(now: float) -> int:
+        settled = repeats.settle(now)
+        assert all(now - latest[fault] >= AGAIN_S and since for fault, since in settled)
+        return sum(since for _, since in settled)
+
+    for now, fault in sorted(moments):
+        if now - looked_at > pause_s:
+            reports, looked_at = reports + settle(now), now
+        due = repeats.due(fault, now)
+        latest[fault] = now
+        reports += 0 if due is None else due + 1
+
+    assert reports + settle(300 + AGAIN_S) == len(moments)
+    assert repeats.end() == 0
+
+
+def test_the_memory_is_bounded() -> None:
+    """Of more faults than are remembered, the one that was reported longest ago is forgotten."""
+    repeats = Repeats[int]()
+    for number in range(FAULTS_MAX + 1):
+        assert repeats.due(number, 0.0) == 0
+
+    assert repeats.due(FAULTS_MAX, 1.0) is None
+    assert repeats.due(0, 1.0) == 0
