@@ -35,19 +35,19 @@ class WebhookSender(AuthorizingSender):
         """
         self.client = client
         self.options = options
-        self._parts = Parts(options, resolve)
+        self.parts = Parts(options, resolve)  #: look-up, guard, dialer and TLS contexts
         build = AiohttpSender if client == "aiohttp" else HttpxSender
-        super().__init__(build(self._parts), Tokens(self._parts))
+        super().__init__(build(self.parts), Tokens(self.parts))
 
     @property
     def guard(self) -> Guard:
         """The judge of addresses; callers can protect further places with it."""
-        return self._parts.guard
+        return self.parts.guard
 
     async def close(self) -> None:
         """Close every connection and end the look-ups."""
         await super().close()
-        await self._parts.close()
+        await self.parts.close()
 
 
 def open_sender(settings: Settings) -> WebhookSender:

@@ -6,8 +6,9 @@ Data flow: GET /api/... -> plain records -> Snapshot. It only reads.
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 from urllib.parse import quote
 
 import httpx2
@@ -16,7 +17,7 @@ from consumer.core.errors import BrokerUnavailable
 from consumer.edges.management.reach import ManagementLogin
 from topology.check import Severity, Snapshot, handle_findings
 
-__all__ = ["ManagementLogin", "fetch_snapshot", "file_limit"]
+__all__ = ["ManagementLogin", "Reader", "asked", "fetch_snapshot", "file_limit"]
 
 _T = TypeVar("_T")
 
@@ -30,7 +31,7 @@ async def file_limit(login: ManagementLogin) -> str | None:
     It explains why a broker accepts no connection: the management API still answers then.
     """
     try:
-        return await _asked(login, _short_of_handles)
+        return await asked(login, _short_of_handles)
     except BrokerUnavailable:
         return None
 
@@ -44,23 +45,28 @@ async def fetch_snapshot(login: ManagementLogin) -> Snapshot:
     Raises:
         BrokerUnavailable: the API cannot be reached, or refuses the user.
     """
-    return await _asked(login, lambda reader: _read(reader, quote(login.vhost, safe="")))
+    return await asked(login, lambda reader: _read(reader, quote(login.vhost, safe="")))
 
 
-async def _asked(login: ManagementLogin, ask: Callable[[_Reader], Awaitable[_T]]) -> _T:
+async def asked(login: ManagementLogin, ask: Callable[[Reader], Awaitable[_T]]) -> _T:
+    """Pass a reader of the API to *ask*, and return its result.
+
+    Raises:
+        BrokerUnavailable: the API cannot be reached, refuses the user, or answers something unexpected.
+    """
     auth = (login.user, login.password)
     async with httpx2.AsyncClient(
         base_url=login.url, auth=auth, timeout=TIMEOUT_S, trust_env=False
     ) as client:
         try:
-            return await ask(_Reader(client))
+            return await ask(Reader(client))
         except (httpx2.HTTPError, ValueError, KeyError, TypeError) as error:
             raise BrokerUnavailable(
                 f"management API {login.url}: {_reason(error)}; check [amqp] management_url and the user"
             ) from error
 
 
-async def _short_of_handles(reader: _Reader) -> str | None:
+async def _short_of_handles(reader: Reader) -> str | None:
     """Read only the data for the check of the file limit."""
     overview = await reader.get("/api/overview")
     quorum = await _quorum_queues(reader)
@@ -74,7 +80,7 @@ async def _short_of_handles(reader: _Reader) -> str | None:
     return f"{found[0].subject} {found[0].text}; {found[0].remedy}" if found else None
 
 
-async def _quorum_queues(reader: _Reader) -> int:
+async def _quorum_queues(reader: Reader) -> int:
     everywhere = await reader.get("/api/queues?columns=type&disable_stats=true")
     return sum(queue.get("type") == "quorum" for queue in everywhere)
 
@@ -83,7 +89,7 @@ def _version(overview: Mapping[str, Any]) -> str:
     return str(overview.get("rabbitmq_version") or overview["management_version"])
 
 
-async def _read(reader: _Reader, vhost: str) -> Snapshot:
+async def _read(reader: Reader, vhost: str) -> Snapshot:
     overview = await reader.get("/api/overview")
     queues = await reader.get(f"/api/queues/{vhost}?disable_stats=true&enable_queue_totals=true")
     flags = await reader.optional("/api/feature-flags")
@@ -102,20 +108,37 @@ async def _read(reader: _Reader, vhost: str) -> Snapshot:
     )
 
 
-class _Reader:
+class Dated(NamedTuple):
+    """The time that an answer names, and when it was asked for and received."""
+
+    date: str  #: the header Date; empty if there was none
+    asked_at: float  #: Unix seconds
+    received_at: float  #: Unix seconds
+
+
+class Reader:
     """Reads JSON with GET, and records the parts that the user may not read."""
 
     def __init__(self, client: httpx2.AsyncClient) -> None:
         self._client = client
         self.gaps: list[str] = []
+        self.dated = Dated("", 0.0, 0.0)  #: of the last answer
 
     async def get(self, path: str) -> Any:
-        answer = await self._client.get(path)
+        """Return the JSON of *path*, which must be readable."""
+        answer = await self._answer(path)
         answer.raise_for_status()
         return answer.json()
 
-    async def optional(self, path: str) -> list[dict[str, Any]]:
+    async def _answer(self, path: str) -> httpx2.Response:
+        asked_at = time.time()
         answer = await self._client.get(path)
+        self.dated = Dated(answer.headers.get("date", ""), asked_at, time.time())
+        return answer
+
+    async def optional(self, path: str) -> list[dict[str, Any]]:
+        """Return the list at *path*; an empty one, and a gap, if the user may not read it."""
+        answer = await self._answer(path)
         if answer.status_code in (401, 403, 404, 405):
             self.gaps.append(f"{path.partition('?')[0]} ({answer.status_code})")
             return []

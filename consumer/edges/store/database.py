@@ -100,6 +100,15 @@ class Database(ABC):
                     await self._prepare()
                 self._is_current = True
 
+    async def schema(self) -> str | None:
+        """Return the number of the schema; None before a store exists. Nothing is migrated.
+
+        Raises:
+            StoreUnavailable: the database cannot be read.
+        """
+        async with self.reading() as connection:
+            return None if connection is None else await connection.run_sync(_schema)
+
     async def close(self) -> None:
         """Close every connection."""
         await self._engine.dispose()

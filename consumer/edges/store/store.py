@@ -89,6 +89,10 @@ class SqlStore:
         """Identity and generations of the last load."""
         return self._lineage
 
+    async def schema(self) -> str | None:
+        """Return the number of the store's schema; see :meth:`Database.schema`."""
+        return await self._database.schema()
+
     async def load(self) -> Sequence[Subscription]:
         """Migrate the schema, and return every subscription, enabled or not.
 

@@ -60,6 +60,26 @@ class NameServersAway(OSError):
     """No name server can be reached from here; the name may be valid."""
 
 
+async def silence_of(servers: Sequence[str], timeout_s: float) -> str | None:
+    """Ask a question that every name server can answer; return why none did, or None if one answered.
+
+    Args:
+        servers: Name servers as ``ADDRESS`` or ``ADDRESS:PORT``; empty: those of the system.
+        timeout_s: Longest time for the answer.
+    """
+    resolver = aiodns.DNSResolver(list(servers) or None, timeout=timeout_s / _TRIES, tries=_TRIES)
+    try:
+        async with asyncio.timeout(timeout_s * 2):
+            await resolver.query_dns(".", "NS")
+    except DNSError as error:
+        return "answers nothing" if error.args[:1] in _SILENT else None
+    except TimeoutError:
+        return "answers nothing"
+    finally:
+        await resolver.close()
+    return None
+
+
 class _Answer(NamedTuple):
     """The result of a look-up."""
 
