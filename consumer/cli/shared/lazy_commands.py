@@ -40,6 +40,10 @@ COMMANDS: Mapping[str, LazyCommand] = {
         "status",
         "Show what the daemon does now: rates, waiting, breakers, parked. Exit 1 unless it is ready.",
     ),
+    "doctor": LazyCommand(
+        "doctor",
+        "Check everything around the daemon: one line each, with the remedy. Exit 1 if one is a fault.",
+    ),
     "trace": LazyCommand(
         "history.trace",
         "Show what happened to an event: each attempt, its answer, and why a subscription did not get it.",

@@ -102,7 +102,7 @@ def version_findings(version: str, *, declares: bool) -> Iterator[Finding]:
         yield fault(Check.VERSION, subject, text, "take another patch release, or grant the configure right")
     elif numbers[:2] not in TRIED:
         text = "Leveret's tests run on 3.10 and 4.0 only"
-        yield warning(Check.VERSION, subject, text, "read \"Versions\" in docs/brokers.md")
+        yield warning(Check.VERSION, subject, text, 'read "Versions" in docs/brokers.md')
     else:
         yield well(Check.VERSION, subject, "is a version that the tests run on")
 
@@ -136,11 +136,11 @@ def _disk_findings(node: NodeState, subject: str) -> Iterator[Finding]:
     if node.disk_alarm:
         text = "its disk alarm is raised: the broker takes no publish"
         yield fault(Check.ALARMS, subject, text, "free disk on the node, or lower disk_free_limit")
-    elif node.disk_free_bytes is not None and node.disk_limit_bytes:
-        if node.disk_free_bytes < DISK_NEAR * node.disk_limit_bytes:
-            text = f"has {node.disk_free_bytes:,} bytes of free disk, and takes no publish below "
-            text += f"{node.disk_limit_bytes:,}"
-            yield warning(Check.ALARMS, subject, text, "free disk on the node")
+        return
+    free, limit = node.disk_free_bytes, node.disk_limit_bytes
+    if free is not None and limit and free < DISK_NEAR * limit:
+        text = f"has {free:,} bytes of free disk, and takes no publish below {limit:,}"
+        yield warning(Check.ALARMS, subject, text, "free disk on the node")
 
 
 def _handle_findings(node: NodeState, subject: str) -> Iterator[Finding]:

@@ -85,7 +85,9 @@ def _untrusted(way: Way) -> Finding:
     return warning(Check.TLS, way.subject, way.detail, "ask its owner to correct certificate and TLS")
 
 
-def name_server_findings(away: Sequence[tuple[str, str]], answering: int, *, needed: bool) -> Iterator[Finding]:
+def name_server_findings(
+    away: Sequence[tuple[str, str]], answering: int, *, needed: bool
+) -> Iterator[Finding]:
     """Yield findings about the name servers.
 
     Args:

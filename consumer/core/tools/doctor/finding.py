@@ -113,7 +113,9 @@ def joined(findings: Iterable[Finding]) -> Sequence[Finding]:
     order = {check: number for number, check in enumerate(Check)}
     return [
         Finding(level=level, check=check, subject=names(subjects), text=text, remedy=remedy)
-        for (check, level, text, remedy), subjects in sorted(groups.items(), key=lambda item: order[item[0][0]])
+        for (check, level, text, remedy), subjects in sorted(
+            groups.items(), key=lambda item: order[item[0][0]]
+        )
     ]
 
 
@@ -131,3 +133,9 @@ def summary(findings: Sequence[Finding]) -> str:
         if count
     ]
     return ", ".join(parts)
+
+
+def of_error(check: Check, subject: str, text: str) -> Finding:
+    """Return a fault for the text of an error of Leveret, which ends with its remedy."""
+    found, separator, remedy = text.rpartition("; ")
+    return fault(check, subject, found, remedy) if separator else fault(check, subject, text, "")

@@ -66,4 +66,6 @@ def key_findings(keys: Sequence[KeyState], locked: Sequence[tuple[str, str]]) ->
         for key in at_hand[1:]:
             if not key.subscriptions:
                 unused = "seals no secret any more"
-                yield warning(Check.KEYS, f"key {key.id}", unused, "remove it from the settings or the key file")
+                yield warning(
+                    Check.KEYS, f"key {key.id}", unused, "remove it from the settings or the key file"
+                )

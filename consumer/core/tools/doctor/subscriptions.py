@@ -94,7 +94,9 @@ def off_findings(briefs: Sequence[SubscriptionBrief]) -> Iterator[Finding]:
             yield warning(Check.SUBSCRIPTIONS, brief.full_name, text, "`leveret subscriptions enable`")
     held = [brief.full_name for brief in briefs if brief.enabled and brief.paused]
     if held:
-        yield warning(Check.SUBSCRIPTIONS, names(held), "deliveries wait, as it is paused", "`leveret resume`")
+        yield warning(
+            Check.SUBSCRIPTIONS, names(held), "deliveries wait, as it is paused", "`leveret resume`"
+        )
     if not briefs:
         text = "no subscription is stored, so every event is dropped as unmatched"
         yield warning(Check.SUBSCRIPTIONS, "the store", text, "`leveret subscriptions apply FILE`")

@@ -17,7 +17,7 @@ DISK_WARN_BYTES: Final = 1024**3
 DISK_FAULT_BYTES: Final = 100 * 1024**2
 CLOCK_WARN_S: Final = 5.0
 CLOCK_FAULT_S: Final = 60.0
-"""Receivers refuse a webhook whose timestamp is more than five minutes off. Source: Standard Webhooks 1.0.0."""
+"""Receivers refuse a webhook whose timestamp is over five minutes off. Source: Standard Webhooks 1.0.0."""
 SOON_S: Final = 14 * 86_400.0
 """Time before the end of a certificate from which a warning is due."""
 
@@ -84,7 +84,9 @@ def own_handle_findings(limit: int, *, concurrency: int, reserved: int) -> Itera
     subject = "a worker on this machine"
     if limit < needed:
         text = f"may open {limit} files, and [sending] concurrency = {concurrency} needs {needed}"
-        yield fault(Check.HANDLES, subject, text, f"raise the hard limit (LimitNOFILE, ulimit -Hn) to {2 * needed}")
+        yield fault(
+            Check.HANDLES, subject, text, f"raise the hard limit (LimitNOFILE, ulimit -Hn) to {2 * needed}"
+        )
     else:
         yield well(Check.HANDLES, subject, f"may open {limit} files, and needs {needed}")
 

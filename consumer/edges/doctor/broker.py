@@ -1,0 +1,193 @@
+"""Look at the broker: every URL, the version, alarms, rights, plugin, policies, queues.
+
+Data flow: settings -> connections and the management API -> :class:`BrokerLook`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field, replace
+
+from aio_pika.abc import AbstractConnection
+from yarl import URL
+
+from consumer.core.errors import BrokerUnavailable, ConfigError
+from consumer.core.tools.doctor.broker import (
+    blocked,
+    login_fault,
+    node_findings,
+    rights_findings,
+    version_findings,
+)
+from consumer.core.tools.doctor.finding import Check, Finding, fault, note, of_error, warning, well
+from consumer.core.tools.doctor.surroundings import ClockReading
+from consumer.edges.broker.connection.connect import (
+    CONNECTION_ERRORS,
+    AmqpOptions,
+    close_quietly,
+    connect,
+    shown_url,
+    underlay,
+)
+from consumer.edges.doctor.clocks import reading_of
+from consumer.edges.doctor.rights import Blocked, knows_hash_exchanges, missing_rights
+from consumer.edges.doctor.topology_findings import of_topology
+from consumer.edges.management.nodes import fetch_nodes
+from consumer.edges.management.reach import ManagementLogin
+from consumer.edges.management.snapshot import fetch_snapshot
+from consumer.edges.operate.link import Link, find_broker
+from consumer.settings import Settings
+from topology import check
+from topology.errors import PluginMissing, TopologyError
+from topology.message_size import size_findings
+from topology.plan import Plan, build_plan
+from topology.probe import probe
+
+LOOK_S = 40.0  #: longest time for all questions over one connection
+
+_NO_ANSWER, _ASKS = "no broker answered: ", "; is it up, and is LEVERET_AMQP_URL right?"
+
+
+@dataclass(slots=True)
+class BrokerLook:
+    """The broker, as far as it answered."""
+
+    findings: list[Finding] = field(default_factory=list)
+    readings: list[ClockReading] = field(default_factory=list)
+    options: AmqpOptions | None = None  #: of a broker that accepted a connection; None: none did
+    differences: list[check.Finding] = field(default_factory=list)  #: from the plan
+    is_managed: bool = False  #: whether the management API answered
+    is_alarmed: bool = False  #: it takes no publish, so nothing else is published to it
+
+
+async def look_at_broker(settings: Settings) -> BrokerLook:
+    """Look at the broker of the settings; a broker that does not answer is a finding."""
+    look = BrokerLook()
+    try:
+        link = await asyncio.to_thread(find_broker, settings)
+    except ConfigError as error:
+        look.findings.append(of_error(Check.LOGIN, "the broker", str(error)))
+        return look
+    plan = build_plan(settings.topology_spec())
+    async with _logged_in(link, look) as connection:
+        if connection is not None:
+            await _over_http(link.management, plan, look)
+            await _over_amqp(connection, settings, plan, look)
+            look.findings += of_topology(
+                plan, look.differences, declares=settings.topology.declare, looked=look.is_managed
+            )
+            look.findings += _alarm_summary(look)
+    return look
+
+
+@asynccontextmanager
+async def _logged_in(link: Link, look: BrokerLook) -> AsyncIterator[AbstractConnection | None]:
+    """Try every URL; give the first connection, or None if there is none, and close it afterwards."""
+    urls = link.options.urls
+    tried = await asyncio.gather(*(_try(replace(link.options, urls=(url,))) for url in urls))
+    opened = [one for one in tried if not isinstance(one, str)]
+    for url, one in zip(urls, tried, strict=True):
+        if isinstance(one, str):
+            look.findings.append(login_fault(shown_url(url), one, others_answer=bool(opened)))
+        else:
+            user = URL(url).user or "guest"
+            look.findings.append(well(Check.LOGIN, shown_url(url), f"accepts the user {user}"))
+            look.options = look.options or replace(link.options, urls=(url,))
+    try:
+        yield opened[0] if opened else None
+    finally:
+        await asyncio.gather(*(close_quietly(one) for one in opened))
+
+
+async def _try(options: AmqpOptions) -> AbstractConnection | str:
+    """Return a connection, or the reason of the refusal."""
+    try:
+        return await connect(options, "doctor")
+    except BrokerUnavailable as error:
+        [url] = options.urls
+        text = str(error).removeprefix(_NO_ANSWER).removeprefix(f"{shown_url(url)}: ")
+        return text.removesuffix(_ASKS)
+
+
+async def _over_http(login: ManagementLogin | None, plan: Plan, look: BrokerLook) -> None:
+    """Ask the management API, if it is known."""
+    if login is None:
+        return
+    try:
+        snapshot, nodes = await asyncio.gather(fetch_snapshot(login), fetch_nodes(login))
+    except BrokerUnavailable as error:
+        text, _, remedy = str(error).rpartition("; ")
+        look.findings.append(warning(Check.LOGIN, "the management API", text, remedy))
+        return
+    look.is_managed = True
+    look.differences += check.check_snapshot(plan, snapshot)
+    look.findings += node_findings(nodes.nodes)
+    look.is_alarmed = any(node.memory_alarm or node.disk_alarm for node in nodes.nodes)
+    reading = reading_of("the broker", *nodes.dated)
+    look.readings += [reading] if reading is not None else []
+
+
+async def _over_amqp(
+    connection: AbstractConnection, settings: Settings, plan: Plan, look: BrokerLook
+) -> None:
+    """Ask over AMQP what only AMQP shows, and what the management API did not show."""
+    version = str(underlay(connection).server_properties.get("version", ""))
+    look.findings += version_findings(version, declares=settings.topology.declare)
+    try:
+        async with asyncio.timeout(LOOK_S):
+            await _compare(connection, settings, plan, look)
+    except (TimeoutError, Blocked):
+        look.is_alarmed = True
+        look.findings.append(blocked())
+    except TopologyError as error:
+        is_plugin = isinstance(error, PluginMissing)
+        area = Check.PLUGIN if is_plugin else Check.TOPOLOGY
+        look.findings.append(of_error(area, "the topology", str(error)))
+    except (BrokerUnavailable, *CONNECTION_ERRORS) as error:
+        text = str(error) or type(error).__name__
+        look.findings.append(fault(Check.LOGIN, "the connection", text, "see the broker's log"))
+
+
+async def _compare(connection: AbstractConnection, settings: Settings, plan: Plan, look: BrokerLook) -> None:
+    """Compare queues and rights with the plan.
+
+    Raises:
+        Blocked: the broker does not read the connection any more.
+        TopologyError: the broker refuses a declaration for a reason of its own.
+    """
+    declares, names = settings.topology.declare, settings.topology_spec().names
+    if not look.is_managed:
+        look.differences += await probe(plan, connection)
+    if look.is_alarmed:
+        text = "were not tried, as the broker takes no publish"
+        look.findings.append(note(Check.RIGHTS, "rights of the user", text, "end the alarm first"))
+        return
+    missing, tried = await missing_rights(connection, plan, names, declares=declares)
+    [url] = look.options.urls if look.options is not None else ("",)
+    look.findings += rights_findings(missing, URL(url).user or "guest", checked=tried)
+    look.differences += await size_findings(plan, connection)
+    if plan.needs_consistent_hash and not look.is_managed:  # last, as the broker may close the connection
+        look.findings.append(_plugin(is_known=await knows_hash_exchanges(connection)))
+
+
+def _plugin(*, is_known: bool) -> Finding:
+    if is_known:
+        return well(Check.PLUGIN, "plugins", "those that the plan needs are enabled")
+    return fault(
+        Check.PLUGIN,
+        "plugin rabbitmq_consistent_hash_exchange",
+        "is not enabled",
+        "run `rabbitmq-plugins enable rabbitmq_consistent_hash_exchange`, or set [topology] "
+        "consistent_hash = false and lanes = 1",
+    )
+
+
+def _alarm_summary(look: BrokerLook) -> Sequence[Finding]:
+    """Return one finding about alarms unless there is one already."""
+    if any(each.check is Check.ALARMS for each in look.findings):
+        return ()
+    return (
+        well(Check.ALARMS, "alarms", "none is raised" if look.is_managed else "the broker takes publishes"),
+    )

@@ -1,0 +1,73 @@
+"""Run every look of `leveret doctor`, and join the findings in the order of the checks.
+
+Data flow: settings -> broker | store | machine, at the same time -> network, which needs the entries of the
+store -> findings.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+from consumer.core.message.operator_events import OperatorEventType
+from consumer.core.model import OPERATORS
+from consumer.core.tools.doctor.finding import Finding, joined
+from consumer.core.tools.doctor.subscriptions import never_matching, off_findings, unmatched_so_far
+from consumer.core.tools.doctor.surroundings import clock_findings
+from consumer.edges.doctor.broker import BrokerLook, look_at_broker
+from consumer.edges.doctor.history import events_seen
+from consumer.edges.doctor.machine import look_at_daemon, look_at_machine
+from consumer.edges.doctor.network import look_at_network
+from consumer.edges.doctor.store import StoreLook, doubt_of, look_at_store
+from consumer.settings import Settings
+
+ENDPOINTS = 200
+"""Endpoints that are tried unless another number is asked for."""
+
+
+async def examine(settings: Settings, most_endpoints: int = ENDPOINTS) -> Sequence[Finding]:
+    """Return all findings, the parts that are well included.
+
+    Args:
+        settings: The settings of the daemon.
+        most_endpoints: Endpoints that are connected to; 0 connects to none.
+    """
+    broker, store, machine, daemon = await asyncio.gather(
+        look_at_broker(settings),
+        look_at_store(settings),
+        asyncio.to_thread(look_at_machine, settings),
+        look_at_daemon(settings),
+    )
+    readings = [*broker.readings, *store.readings]
+    network, doubts, subscriptions = await asyncio.gather(
+        look_at_network(settings, store.entries, most_endpoints, wants_time=not readings),
+        _doubts(settings, broker, store),
+        _subscriptions(settings, store),
+    )
+    clocks = clock_findings([*readings, *network.readings])
+    parts = (
+        machine,
+        broker.findings,
+        store.findings,
+        doubts,
+        clocks,
+        network.findings,
+        subscriptions,
+        daemon,
+    )
+    return joined(finding for part in parts for finding in part)
+
+
+async def _doubts(settings: Settings, broker: BrokerLook, store: StoreLook) -> Sequence[Finding]:
+    if broker.options is None or broker.is_alarmed:
+        return ()
+    return await doubt_of(store, broker.options, settings)
+
+
+async def _subscriptions(settings: Settings, store: StoreLook) -> Sequence[Finding]:
+    if store.lineage is None:
+        return ()
+    briefs = store.briefs
+    found = [*off_findings(briefs), *never_matching(briefs, OPERATORS, list(OperatorEventType))]
+    seen = await events_seen(settings, briefs)
+    return found if seen is None else [*found, *unmatched_so_far(briefs, seen, OPERATORS)]
