@@ -8,6 +8,8 @@ from __future__ import annotations
 import asyncio
 import shutil
 import subprocess
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 
 from bench.prove import Bench
 from consumer.edges.private_broker import BrokerEndpoint, PrivateBroker
@@ -67,6 +69,21 @@ class Broker:
         ensure = f'{{ok, _, _}} = rabbit_plugins:ensure("{layout.inside / "enabled_plugins"}")'
         await asyncio.to_thread(rabbitmqctl, self._node, "eval", f"{listener}, {ensure}, ok.")
         return port
+
+    @asynccontextmanager
+    async def without_hash_plugin(self) -> AsyncIterator[None]:
+        """Disable the consistent-hash plugin while the node runs, and enable it again."""
+        try:
+            await self._enable([name for name in PLUGINS if "consistent_hash" not in name])
+            yield
+        finally:
+            await self._enable(PLUGINS)
+
+    async def _enable(self, plugins: Sequence[str]) -> None:
+        layout = self._node.layout
+        (layout.outside / "enabled_plugins").write_text(f"[{','.join(plugins)}].\n")
+        ensure = f'{{ok, _, _}} = rabbit_plugins:ensure("{layout.inside / "enabled_plugins"}"), ok.'
+        await asyncio.to_thread(rabbitmqctl, self._node, "eval", ensure)
 
     async def evaluate(self, expression: str) -> str:
         """Evaluate an Erlang expression on the node; return its value as text."""

@@ -19,9 +19,9 @@ from consumer.core.tools.doctor.finding import (
     Check,
     Finding,
     Level,
+    fault,
     has_fault,
     note,
-    of_error,
     summary,
     warning,
     well,
@@ -69,7 +69,8 @@ def _findings(endpoints: int) -> Sequence[Finding]:
         loaded.settings.amqp_urls()
         loaded.settings.postgres_url()
     except ConfigError as error:
-        return [of_error(Check.SETTINGS, "the settings", line) for line in str(error).splitlines()]
+        remedy = "correct it; `leveret config check` tries the settings alone"
+        return [fault(Check.SETTINGS, "the settings", line, remedy) for line in str(error).splitlines()]
     return [*_of_settings(loaded), *asyncio.run(examine(loaded.settings, endpoints))]
 
 

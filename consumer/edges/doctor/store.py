@@ -55,7 +55,8 @@ async def look_at_store(settings: Settings) -> StoreLook:
             await _read(store, look)
     except LeveretError as error:
         look.findings += [
-            of_error(Check.STORE, look.where or "the store", line) for line in str(error).splitlines()
+            of_error(Check.STORE, look.where or "the store", line.removeprefix(f"{look.where}: "))
+            for line in str(error).splitlines()
         ]
         return look
     if url is None:

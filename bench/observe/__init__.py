@@ -1,0 +1,1 @@
+"""Proofs of what an operator sees: `leveret doctor` names the faults around a worker."""

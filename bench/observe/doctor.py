@@ -1,0 +1,56 @@
+"""`leveret doctor` among faults: each of them is put into surroundings that are well otherwise.
+
+A fault counts as missed unless one line of the right check and level names it with a remedy, and the exit
+code is 1 for a fault and 0 for a warning. Without a fault the doctor must find none, and no output of any
+run may contain a secret.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from bench.broker import Broker
+from bench.observe import faults, store_faults
+from bench.observe.faults import Fault
+from bench.observe.ground import Diagnosis, Ground, standing
+from bench.prove import Bench, Goal, Measured, Proof
+
+FAULTS: Sequence[Fault] = (*faults.FAULTS, *store_faults.FAULTS)
+LEAST = 15
+
+GOALS = (Goal(name="doctor_missed", text="0", unit="faults", n=LEAST),)
+
+
+def is_named(fault: Fault, found: Diagnosis) -> bool:
+    """Return whether *found* names the fault, with the right exit code."""
+    code = 1 if fault.level == "fault" else 0
+    return found.found(fault.check, fault.level, fault.words) and found.code == code
+
+
+async def diagnosed(ground: Ground, fault: Fault) -> Diagnosis:
+    """Put *fault* in, run the doctor, and take it out."""
+    async with fault.make(ground) as settings:
+        return await ground.doctor(settings, fault.wrap)
+
+
+async def prove(bench: Bench) -> Sequence[Measured]:
+    """Put in every fault, one after the other; those of the whole node need a broker of their own."""
+    chosen = [fault for fault in FAULTS if not (fault.own_broker and bench.amqp_url)]
+    missed, leaks = [], 0
+    async with Broker(bench) as broker, standing(bench.folder, broker) as ground:
+        healthy = await ground.doctor(ground.settings())
+        bench.note("doctor_without_fault", [row for row in healthy.rows if row["level"] != "ok"])
+        for fault in chosen:
+            found = await diagnosed(ground, fault)
+            leaks += any(secret and secret in found.output for secret in ground.secrets)
+            if not is_named(fault, found):
+                missed.append(fault.name)
+                rows = [row for row in found.rows if row["level"] != "ok"]
+                bench.note(f"doctor_missed_{fault.name}", {"code": found.code, "rows": rows})
+    bench.note("doctor_faults", len(chosen))
+    bench.note("doctor_leaks", leaks)
+    valid = healthy.code == 0 and leaks == 0
+    return [Measured(name="doctor_missed", value=len(missed), n=len(chosen), valid=valid)]
+
+
+PROOF = Proof("doctor", GOALS, prove)
