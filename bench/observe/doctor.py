@@ -1,7 +1,7 @@
 """`leveret doctor` among faults: each of them is put into surroundings that are well otherwise.
 
 A fault counts as missed unless one line of the right check and level names it with a remedy, and the exit
-code is 1 for a fault and 0 for a warning. Without a fault the doctor must find none, and no output of any
+code is 1 for a fault and 0 for a warning. The same line must be absent without the fault. No output of any
 run may contain a secret.
 """
 
@@ -21,10 +21,10 @@ LEAST = 15
 GOALS = (Goal(name="doctor_missed", text="0", unit="faults", n=LEAST),)
 
 
-def is_named(fault: Fault, found: Diagnosis) -> bool:
-    """Return whether *found* names the fault, with the right exit code."""
+def line_of(fault: Fault, found: Diagnosis) -> str | None:
+    """Return the line of *found* that names the fault; None if there is none, or the exit code is wrong."""
     code = 1 if fault.level == "fault" else 0
-    return found.found(fault.check, fault.level, fault.words) and found.code == code
+    return found.naming(fault.check, fault.level, fault.words) if found.code == code else None
 
 
 async def diagnosed(ground: Ground, fault: Fault) -> Diagnosis:
@@ -36,17 +36,20 @@ async def diagnosed(ground: Ground, fault: Fault) -> Diagnosis:
 async def prove(bench: Bench) -> Sequence[Measured]:
     """Put in every fault, one after the other; those of the whole node need a broker of their own."""
     chosen = [fault for fault in FAULTS if not (fault.own_broker and bench.amqp_url)]
-    missed, leaks = [], 0
+    missed, leaks, lines = [], 0, dict[str, str]()
     async with Broker(bench) as broker, standing(bench.folder, broker) as ground:
         healthy = await ground.doctor(ground.settings())
-        bench.note("doctor_without_fault", [row for row in healthy.rows if row["level"] != "ok"])
+        bench.note("doctor_without_fault", healthy.troubles())
         for fault in chosen:
             found = await diagnosed(ground, fault)
             leaks += any(secret and secret in found.output for secret in ground.secrets)
-            if not is_named(fault, found):
+            line = line_of(fault, found)
+            if line is None or healthy.naming(fault.check, fault.level, fault.words) is not None:
                 missed.append(fault.name)
-                rows = [row for row in found.rows if row["level"] != "ok"]
-                bench.note(f"doctor_missed_{fault.name}", {"code": found.code, "rows": rows})
+                bench.note(f"doctor_missed_{fault.name}", {"code": found.code, "rows": found.troubles()})
+            else:
+                lines[fault.name] = line
+    bench.notes["doctor_lines"] = lines
     bench.note("doctor_faults", len(chosen))
     bench.note("doctor_leaks", leaks)
     valid = healthy.code == 0 and leaks == 0

@@ -27,6 +27,7 @@ from tests.support.processes.children import free_port, python_env
 from tests.support.servers.certificates import Authority
 
 COMMAND_S = 120.0
+DAYS = 90  #: until the certificates end, so that nothing warns of that
 HUSHED = ("hush-token", "hush-bearer")  #: parts of URL and credentials that no output may contain
 SHOP: Mapping[str, object] = {
     "tenant": "acme",
@@ -48,14 +49,17 @@ class Diagnosis:
     rows: Sequence[Mapping[str, str]]
     output: str
 
-    def found(self, check: str, level: str, words: str) -> bool:
-        """Return whether a line of that check and level contains *words*, and a remedy."""
-        return any(
-            (row["check"], row["level"]) == (check, level)
-            and words in f"{row['subject']}: {row['text']}"
-            and row["remedy"]
-            for row in self.rows
-        )
+    def troubles(self) -> Sequence[Mapping[str, str]]:
+        """Return the lines that are not well."""
+        return [row for row in self.rows if row["level"] != "ok"]
+
+    def naming(self, check: str, level: str, words: str) -> str | None:
+        """Return the line of that check and level that contains *words* and a remedy; None if none does."""
+        for row in self.rows:
+            text = f"{row['subject']}: {row['text']}"
+            if (row["check"], row["level"]) == (check, level) and words in text and row["remedy"]:
+                return f"{text}; {row['remedy']}"
+        return None
 
 
 class Ground:
@@ -64,7 +68,7 @@ class Ground:
     def __init__(self, folder: Path, broker: Broker) -> None:
         self.folder = folder
         self.broker = broker
-        self.authority = Authority(folder, "Ground CA")
+        self.authority = Authority(folder, "Ground CA", days=DAYS)
         self.home = folder / "home"
         self.endpoint_port = 0
         self._copies = 0
@@ -174,7 +178,7 @@ async def standing(folder: Path, broker: Broker) -> AsyncIterator[Ground]:
     """Give a ground in which nothing is wrong, on a broker that runs."""
     ground = Ground(folder, broker)
     ground.home.mkdir(mode=0o700)
-    async with tls_server(ground.authority.server("127.0.0.1")) as port:
+    async with tls_server(ground.authority.server("127.0.0.1", days=DAYS)) as port:
         ground.endpoint_port = port
         await ground.prepare()
         yield ground

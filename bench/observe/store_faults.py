@@ -189,7 +189,7 @@ FAULTS: Sequence[Fault] = (
     Fault(
         name="endpoint away",
         check="endpoints",
-        words="acme/shop",
+        words="Connect call failed",
         make=_refused_endpoint,
         level="warning",
     ),

@@ -25,10 +25,10 @@ class Pair:
 class Authority:
     """A certificate authority whose files live in one folder."""
 
-    def __init__(self, folder: Path, name: str = "Test CA") -> None:
+    def __init__(self, folder: Path, name: str = "Test CA", *, days: int = 1) -> None:
         self.folder = folder
         self.key = ec.generate_private_key(ec.SECP256R1())
-        self.certificate = _issue(name, self.key, None, days=1, ca=True)
+        self.certificate = _issue(name, self.key, None, days=days, ca=True)
         self.pem = _pem(self.certificate)
         self.file = str(folder / f"{name}.pem")
         Path(self.file).write_text(self.pem)
