@@ -130,6 +130,10 @@ prove-operate: broker-install postgres-install browser-install ## Measure the HT
 	@command -v nginx >/dev/null || sh scripts/apt-install.sh nginx-light
 	$(BIN)/python -m bench.prove_operate $(PROVE)
 
+.PHONY: prove-observe
+prove-observe: broker-install ## Measure what an operator sees: faults that the doctor names; writes build/prove-observe.json
+	$(BIN)/python -m bench.prove_observe $(PROVE)
+
 .PHONY: prove-house
 prove-house: broker-install postgres-install prometheus-install browser-install ## Measure the code's structure, its cost against before, and the suite under load
 	@command -v nginx >/dev/null || sh scripts/apt-install.sh nginx-light

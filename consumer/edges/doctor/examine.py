@@ -10,6 +10,7 @@ import asyncio
 from collections.abc import Sequence
 
 from consumer.core.message.operator_events import OperatorEventType
+from consumer.core.message.tenant_notice import MANY_PARKED_TYPE
 from consumer.core.model import OPERATORS
 from consumer.core.tools.doctor.finding import Finding, joined
 from consumer.core.tools.doctor.subscriptions import never_matching, off_findings, unmatched_so_far
@@ -70,4 +71,4 @@ async def _subscriptions(settings: Settings, store: StoreLook) -> Sequence[Findi
     briefs = store.briefs
     found = [*off_findings(briefs), *never_matching(briefs, OPERATORS, list(OperatorEventType))]
     seen = await events_seen(settings, briefs)
-    return found if seen is None else [*found, *unmatched_so_far(briefs, seen, OPERATORS)]
+    return found if seen is None else [*found, *unmatched_so_far(briefs, seen, OPERATORS, [MANY_PARKED_TYPE])]

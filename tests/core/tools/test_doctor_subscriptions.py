@@ -96,3 +96,12 @@ def test_disabled_and_paused_subscriptions_are_warnings() -> None:
     assert texts(off_findings([brief(enabled=False)])) == []
     assert texts(off_findings([brief(paused=True)])) == ["deliveries wait, as it is paused"]
     assert len(texts(off_findings([]))) == 1
+
+
+def test_a_subscription_to_notices_waits_for_rare_events() -> None:
+    """What Leveret itself sends to a tenant comes once many entries are parked; silence is no fault."""
+    came = seen(acme={"invoice.paid"})
+    notices = ["leveret.parked.many"]
+
+    assert texts(unmatched_so_far([brief("acme", "leveret.#")], came, OPERATORS, notices)) == []
+    assert len(texts(unmatched_so_far([brief("acme", "order.#")], came, OPERATORS, notices))) == 1

@@ -48,12 +48,21 @@ def never_matching(
             )
 
 
-def unmatched_so_far(briefs: Sequence[SubscriptionBrief], seen: Seen, operators: str) -> Iterator[Finding]:
-    """Yield enabled subscriptions that match none of the events that the history contains."""
+def unmatched_so_far(
+    briefs: Sequence[SubscriptionBrief], seen: Seen, operators: str, notices: Collection[str] = ()
+) -> Iterator[Finding]:
+    """Yield enabled subscriptions that match none of the events that the history contains.
+
+    Args:
+        briefs: All subscriptions.
+        seen: The events.
+        operators: The reserved tenant, which publishers cannot name.
+        notices: Types of events that Leveret itself sends to a tenant, and rarely.
+    """
     if not seen.types:
         return
     for brief in briefs:
-        if not brief.enabled or brief.tenant == operators or brief.id in seen.matched:
+        if not brief.enabled or brief.tenant == operators or brief.id in seen.matched or _any(brief, notices):
             continue
         types = seen.types.get(brief.tenant)
         if types is None:
