@@ -138,7 +138,7 @@ def _authority_findings(settings: Settings, endpoints: Sequence[Endpoint]) -> Se
     """Return a finding if this machine trusts no authority."""
     paths = ssl.get_default_verify_paths()
     has_file = paths.cafile is not None and os.path.getsize(paths.cafile) > 0
-    has_folder = paths.capath is not None and any(os.scandir(paths.capath))
+    has_folder = paths.capath is not None and bool(os.listdir(paths.capath))
     if has_file or has_folder:
         return ()
     needed = any(each.url.scheme == "https" and each.tls is None for each in endpoints)

@@ -1,0 +1,101 @@
+"""Rights are tried on a real broker without any effect on queues and messages."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterator
+from dataclasses import dataclass
+from urllib.parse import urlsplit
+
+import httpx2
+import pytest
+
+from consumer.edges.doctor.rights import knows_hash_exchanges, missing_rights
+from tests.support.broker.topology import SMALL, connected, standing
+from topology.permissions import Permissions, permissions
+from topology.plan import build_plan
+
+NAMES = SMALL.names
+PLAN = build_plan(SMALL)
+
+
+@dataclass(frozen=True, slots=True)
+class User:
+    """A user of the test's virtual host."""
+
+    management: httpx2.Client
+    name: str
+    vhost: str
+    url: str
+
+    def grant(self, rights: Permissions) -> None:
+        """Give exactly these patterns."""
+        body = {"configure": rights.configure, "write": rights.write, "read": rights.read}
+        self.management.put(f"/api/permissions/{self.vhost}/{self.name}", json=body).raise_for_status()
+
+
+@pytest.fixture
+def user(management: httpx2.Client, vhost: str) -> Iterator[User]:
+    """A user without the tag that the management API asks for."""
+    name, password = f"user-{secrets.token_hex(4)}", secrets.token_hex(8)
+    management.put(f"/api/users/{name}", json={"password": password, "tags": ""}).raise_for_status()
+    parts = urlsplit(vhost)
+    url = f"amqp://{name}:{password}@{parts.hostname}:{parts.port}{parts.path}"
+    yield User(management, name, parts.path[1:], url)
+    management.delete(f"/api/users/{name}").raise_for_status()
+
+
+@pytest.mark.parametrize("declares", [True, False])
+async def test_the_printed_rights_are_enough(vhost: str, user: User, declares: bool) -> None:
+    """With the patterns of `topology permissions` nothing is missing, with and without declarations."""
+    async with standing(vhost, SMALL):
+        user.grant(permissions(SMALL, declare=declares))
+        async with connected(user.url) as connection:
+            missing, tried = await missing_rights(connection, PLAN, NAMES, declares=declares)
+            assert await knows_hash_exchanges(connection)
+
+    assert missing == []
+    assert tried >= 17
+
+
+@pytest.mark.parametrize(
+    ("rights", "expected"),
+    [
+        (Permissions("^$", ".*", ".*"), ["configure leveret.*"]),
+        (
+            Permissions(".*", r"^leveret\.(?!wait$|ops$)", ".*"),
+            ["write to leveret.wait", "write to leveret.ops"],
+        ),
+        (
+            Permissions(".*", ".*", r"^leveret\.(?!parked$|due)"),
+            ["read leveret.due.00", "read leveret.parked"],
+        ),
+    ],
+)
+async def test_each_missing_right_is_named(
+    vhost: str, user: User, rights: Permissions, expected: list[str]
+) -> None:
+    """Configure, write and read are told apart, by name."""
+    async with standing(vhost, SMALL):
+        user.grant(rights)
+        async with connected(user.url) as connection:
+            missing, _ = await missing_rights(connection, PLAN, NAMES, declares=True)
+
+    assert sorted(missing) == sorted(expected)
+
+
+async def test_nothing_is_published_and_nothing_is_taken(vhost: str) -> None:
+    """A message that waits stays first in its queue and counts no return; no queue gets another."""
+    async with standing(vhost, SMALL) as live:
+        await live.publish(NAMES.due, NAMES.direct_key(NAMES.due_queue(0)), body=b"mine")
+        async with connected(vhost) as connection:
+            assert (await missing_rights(connection, PLAN, NAMES, declares=True))[0] == []
+        counts = {}
+        for queue in PLAN.queues:
+            declared = await live.channel.declare_queue(queue.name, passive=True)
+            counts[queue.name] = declared.declaration_result.message_count
+        [(_, message)] = await live.take([NAMES.due_queue(0)], 1)
+
+    assert {name for name, count in counts.items() if count} == {NAMES.due_queue(0)}
+    assert message.body == b"mine"
+    assert not message.redelivered
