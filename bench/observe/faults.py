@@ -60,7 +60,7 @@ async def _no_vhost(ground: Ground) -> AsyncIterator[Settings]:
 @asynccontextmanager
 async def _unknown_authority(ground: Ground) -> AsyncIterator[Settings]:
     async with tls_server(ground.authority.server("127.0.0.1")) as port:
-        yield ground.settings(AMQP_URL=f"amqps://user:password@127.0.0.1:{port}/")
+        yield ground.settings(AMQP_URL=f"amqps://user:password@127.0.0.1:{port}")
 
 
 @asynccontextmanager
@@ -180,7 +180,7 @@ FAULTS: Sequence[Fault] = (
         name="broker away",
         check="login",
         words="Connect call failed",
-        make=set_to(AMQP_URL="amqp://user:password@127.0.0.1:1/"),
+        make=set_to(AMQP_URL="amqp://user:password@127.0.0.1:1"),
     ),
     Fault(
         name="unknown authority of the broker",
