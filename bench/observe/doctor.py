@@ -7,7 +7,8 @@ run may contain a secret.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import asyncio
+from collections.abc import Mapping, Sequence
 
 from bench.broker import Broker
 from bench.observe import faults, store_faults
@@ -17,6 +18,7 @@ from bench.prove import Bench, Goal, Measured, Proof
 
 FAULTS: Sequence[Fault] = (*faults.FAULTS, *store_faults.FAULTS)
 LEAST = 15
+AT_ONCE = 4  #: faults of settings and files at the same time
 
 GOALS = (Goal(name="doctor_missed", text="0", unit="faults", n=LEAST),)
 
@@ -34,26 +36,44 @@ async def diagnosed(ground: Ground, fault: Fault) -> Diagnosis:
 
 
 async def prove(bench: Bench) -> Sequence[Measured]:
-    """Put in every fault, one after the other; those of the whole node need a broker of their own."""
+    """Put in every fault; those of the whole node need a broker of their own."""
     chosen = [fault for fault in FAULTS if not (fault.own_broker and bench.amqp_url)]
-    missed, leaks, lines = [], 0, dict[str, str]()
     async with Broker(bench) as broker, standing(bench.folder, broker) as ground:
         healthy = await ground.doctor(ground.settings())
         bench.note("doctor_without_fault", healthy.troubles())
-        for fault in chosen:
-            found = await diagnosed(ground, fault)
-            leaks += any(secret and secret in found.output for secret in ground.secrets)
-            line = line_of(fault, found)
-            if line is None or healthy.naming(fault.check, fault.level, fault.words) is not None:
-                missed.append(fault.name)
-                bench.note(f"doctor_missed_{fault.name}", {"code": found.code, "rows": found.troubles()})
-            else:
-                lines[fault.name] = line
+        found = await _all_diagnosed(ground, chosen)
+    missed, lines = [], dict[str, str]()
+    for fault in chosen:
+        line = line_of(fault, found[fault.name])
+        if line is None or healthy.naming(fault.check, fault.level, fault.words) is not None:
+            missed.append(fault.name)
+            each = found[fault.name]
+            bench.note(f"doctor_missed_{fault.name}", {"code": each.code, "rows": each.troubles()})
+        else:
+            lines[fault.name] = line
+    runs = (healthy, *found.values())
+    leaks = sum(any(secret and secret in run.output for secret in ground.secrets) for run in runs)
     bench.notes["doctor_lines"] = lines
     bench.note("doctor_faults", len(chosen))
     bench.note("doctor_leaks", leaks)
     valid = healthy.code == 0 and leaks == 0
     return [Measured(name="doctor_missed", value=len(missed), n=len(chosen), valid=valid)]
+
+
+async def _all_diagnosed(ground: Ground, faults: Sequence[Fault]) -> Mapping[str, Diagnosis]:
+    """Put in each fault by its name: those of settings and files beside each other, the others alone."""
+    found: dict[str, Diagnosis] = {}
+    turns = asyncio.Semaphore(AT_ONCE)
+
+    async def one(fault: Fault) -> None:
+        async with turns:
+            found[fault.name] = await diagnosed(ground, fault)
+
+    await asyncio.gather(*(one(fault) for fault in faults if not (fault.alone or fault.own_broker)))
+    for fault in faults:
+        if fault.alone or fault.own_broker:
+            await one(fault)
+    return found
 
 
 PROOF = Proof("doctor", GOALS, prove)

@@ -33,7 +33,8 @@ class Fault:
     words: str  #: text of the line
     make: Make
     level: str = "fault"
-    own_broker: bool = False  #: it changes the whole node
+    alone: bool = False  #: it changes the virtual host, so no other fault is put in meanwhile
+    own_broker: bool = False  #: it changes the whole node, which no test may share; such a fault is alone
     wrap: Sequence[str] = ()  #: begins the command
 
 
@@ -189,8 +190,8 @@ FAULTS: Sequence[Fault] = (
         make=_unknown_authority,
     ),
     Fault(name="missing right", check="rights", words="write to leveret.wait", make=_few_rights),
-    Fault(name="biting policy", check="policies", words="policy tidy", make=_policy),
-    Fault(name="lost queue", check="topology", words="queue leveret.due.00", make=_lost_queue),
+    Fault(name="biting policy", check="policies", words="policy tidy", make=_policy, alone=True),
+    Fault(name="lost queue", check="topology", words="queue leveret.due.00", make=_lost_queue, alone=True),
     Fault(
         name="other queue type",
         check="topology",
