@@ -38,7 +38,8 @@ async def diagnosed(ground: Ground, fault: Fault) -> Diagnosis:
 async def prove(bench: Bench) -> Sequence[Measured]:
     """Put in every fault; those of the whole node need a broker of their own."""
     chosen = [fault for fault in FAULTS if not (fault.own_broker and bench.amqp_url)]
-    async with Broker(bench) as broker, standing(bench.folder, broker) as ground:
+    is_small = bool(bench.amqp_url)
+    async with Broker(bench) as broker, standing(bench.folder, broker, is_inside=is_small) as ground:
         healthy = await ground.doctor(ground.settings())
         bench.note("doctor_without_fault", healthy.troubles())
         found = await _all_diagnosed(ground, chosen)
@@ -63,7 +64,7 @@ async def prove(bench: Bench) -> Sequence[Measured]:
 async def _all_diagnosed(ground: Ground, faults: Sequence[Fault]) -> Mapping[str, Diagnosis]:
     """Put in each fault by its name: those of settings and files beside each other, the others alone."""
     found: dict[str, Diagnosis] = {}
-    turns = asyncio.Semaphore(AT_ONCE)
+    turns = asyncio.Semaphore(1 if ground.is_inside else AT_ONCE)
 
     async def one(fault: Fault) -> None:
         async with turns:

@@ -15,13 +15,15 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import httpx2
 import yaml
+from typer.testing import CliRunner
 from yarl import URL
 
 from bench.broker import Broker
+from consumer.cli import app
 from tests.support.broker.load import secret_of
 from tests.support.processes.children import free_port, python_env
 from tests.support.servers.certificates import Authority
@@ -62,12 +64,48 @@ class Diagnosis:
         return None
 
 
+class Done(NamedTuple):
+    """A command that has ended."""
+
+    code: int
+    stdout: str
+    stderr: str
+
+
+def _outside(argv: Sequence[str], variables: Mapping[str, str]) -> Done:
+    """Run a command in a process of its own."""
+    done = subprocess.run(
+        argv,
+        env=python_env() | variables,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=COMMAND_S,
+        check=False,
+    )
+    return Done(done.returncode, done.stdout, done.stderr)
+
+
+def _inside(words: Sequence[str], variables: Mapping[str, str]) -> Done:
+    """Run a command of ``leveret`` in this process, one at a time."""
+    result = CliRunner().invoke(app, list(words), env=variables)
+    return Done(result.exit_code, result.stdout, result.stderr)
+
+
 class Ground:
     """The surroundings. An async context manager gives one in which nothing is wrong."""
 
-    def __init__(self, folder: Path, broker: Broker) -> None:
+    def __init__(self, folder: Path, broker: Broker, *, is_inside: bool) -> None:
+        """Bind to a broker that runs.
+
+        Args:
+            folder: A private folder.
+            broker: The broker.
+            is_inside: Whether commands run in this process, one at a time, which saves their starts.
+        """
         self.folder = folder
         self.broker = broker
+        self.is_inside = is_inside
         self.authority = Authority(folder, "Ground CA", days=DAYS)
         self.home = folder / "home"
         self.endpoint_port = 0
@@ -130,34 +168,21 @@ class Ground:
             RuntimeError: it fails.
         """
         done = await self.run(settings, *words)
-        if done.returncode != 0:
+        if done.code != 0:
             raise RuntimeError(f"leveret {' '.join(words)}: {done.stderr[-500:]}")
 
-    async def run(
-        self, settings: Settings, *words: str, wrap: Sequence[str] = ()
-    ) -> subprocess.CompletedProcess[str]:
-        """Run ``leveret`` with *settings* in a process of its own."""
-        env = python_env() | {f"LEVERET_{name}": value for name, value in settings.items()}
-        argv = [*wrap, sys.executable, "-m", "consumer", *words]
-
-        def call() -> subprocess.CompletedProcess[str]:
-            return subprocess.run(
-                argv,
-                env=env,
-                stdin=subprocess.DEVNULL,
-                capture_output=True,
-                text=True,
-                timeout=COMMAND_S,
-                check=False,
-            )
-
-        return await asyncio.to_thread(call)
+    async def run(self, settings: Settings, *words: str, wrap: Sequence[str] = ()) -> Done:
+        """Run ``leveret`` with *settings*; *wrap* begins the command of its process."""
+        variables = {f"LEVERET_{name}": value for name, value in settings.items()}
+        if self.is_inside and not wrap:
+            return await asyncio.to_thread(_inside, words, variables)
+        return await asyncio.to_thread(_outside, [*wrap, sys.executable, "-m", "consumer", *words], variables)
 
     async def doctor(self, settings: Settings, wrap: Sequence[str] = ()) -> Diagnosis:
         """Run `leveret doctor --json`."""
         done = await self.run(settings, "doctor", "--json", wrap=wrap)
         rows = [json.loads(line) for line in done.stdout.splitlines()]
-        return Diagnosis(done.returncode, rows, done.stdout + done.stderr)
+        return Diagnosis(done.code, rows, done.stdout + done.stderr)
 
     def call(self, method: str, path: str, body: object = None) -> Any:
         """Call the management API.
@@ -174,9 +199,9 @@ class Ground:
 
 
 @asynccontextmanager
-async def standing(folder: Path, broker: Broker) -> AsyncIterator[Ground]:
+async def standing(folder: Path, broker: Broker, *, is_inside: bool) -> AsyncIterator[Ground]:
     """Give a ground in which nothing is wrong, on a broker that runs."""
-    ground = Ground(folder, broker)
+    ground = Ground(folder, broker, is_inside=is_inside)
     ground.home.mkdir(mode=0o700)
     async with tls_server(ground.authority.server("127.0.0.1", days=DAYS)) as port:
         ground.endpoint_port = port
