@@ -47,6 +47,7 @@ from topology.probe import probe
 
 LOOK_S = 40.0  #: longest time for all questions over one connection
 
+_NO_PRIVATE = "no broker: "
 _NO_ANSWER, _ASKS = "no broker answered: ", "; is it up, and is LEVERET_AMQP_URL right?"
 
 
@@ -59,6 +60,7 @@ class BrokerLook:
     options: AmqpOptions | None = None  #: of a broker that accepted a connection; None: none did
     differences: list[check.Finding] = field(default_factory=list)  #: from the plan
     is_managed: bool = False  #: whether the management API answered
+    has_nodes: bool = False  #: whether it reported the nodes with their alarms
     is_alarmed: bool = False  #: it takes no publish, so nothing else is published to it
 
 
@@ -68,7 +70,7 @@ async def look_at_broker(settings: Settings) -> BrokerLook:
     try:
         link = await asyncio.to_thread(find_broker, settings)
     except ConfigError as error:
-        look.findings.append(of_error(Check.LOGIN, "the broker", str(error)))
+        look.findings.append(_unknown(str(error)))
         return look
     plan = build_plan(settings.topology_spec())
     async with _logged_in(link, look) as connection:
@@ -80,6 +82,14 @@ async def look_at_broker(settings: Settings) -> BrokerLook:
             )
             look.findings += _alarm_summary(look)
     return look
+
+
+def _unknown(text: str) -> Finding:
+    """Return the finding for a broker that is not known; a private one is started by the daemon."""
+    if not text.startswith(_NO_PRIVATE):
+        return of_error(Check.LOGIN, "the broker", text)
+    remedy = "`leveret run` starts it, and so does `leveret broker start`; or set LEVERET_AMQP_URL"
+    return warning(Check.LOGIN, "the private broker", "does not run", remedy)
 
 
 @asynccontextmanager
@@ -124,6 +134,7 @@ async def _over_http(login: ManagementLogin | None, plan: Plan, look: BrokerLook
     look.is_managed = True
     look.differences += check.check_snapshot(plan, snapshot)
     look.findings += node_findings(nodes.nodes)
+    look.has_nodes = bool(nodes.nodes)
     look.is_alarmed = any(node.memory_alarm or node.disk_alarm for node in nodes.nodes)
     reading = reading_of("the broker", *nodes.dated)
     look.readings += [reading] if reading is not None else []
@@ -138,9 +149,14 @@ async def _over_amqp(
     try:
         async with asyncio.timeout(LOOK_S):
             await _compare(connection, settings, plan, look)
-    except (TimeoutError, Blocked):
+    except Blocked:
         look.is_alarmed = True
         look.findings.append(blocked())
+    except TimeoutError:
+        text = "the broker does not answer each question in time"
+        look.findings.append(
+            fault(Check.LOGIN, "the connection", text, "look at the load of broker and network")
+        )
     except TopologyError as error:
         is_plugin = isinstance(error, PluginMissing)
         area = Check.PLUGIN if is_plugin else Check.TOPOLOGY
@@ -188,6 +204,8 @@ def _alarm_summary(look: BrokerLook) -> Sequence[Finding]:
     """Return one finding about alarms unless there is one already."""
     if any(each.check is Check.ALARMS for each in look.findings):
         return ()
-    return (
-        well(Check.ALARMS, "alarms", "none is raised" if look.is_managed else "the broker takes publishes"),
-    )
+    if look.has_nodes:
+        return (well(Check.ALARMS, "alarms", "none is raised"),)
+    if any(each.check is Check.RIGHTS for each in look.findings):
+        return (well(Check.ALARMS, "alarms", "none is raised, as the broker reads what is published"),)
+    return (note(Check.ALARMS, "alarms", "were not looked at", "set [amqp] management_url"),)

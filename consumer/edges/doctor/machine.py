@@ -7,7 +7,9 @@ import resource
 import shutil
 import stat
 from collections.abc import Sequence
+from importlib.metadata import version
 from pathlib import Path
+from platform import python_version
 from typing import Final
 
 import httpx2
@@ -32,7 +34,8 @@ def look_at_machine(settings: Settings) -> Sequence[Finding]:
     handles = own_handle_findings(
         limit, concurrency=settings.sending.concurrency, reserved=reserved_of(limit)
     )
-    return (*home, *handles)
+    program = well(Check.VERSION, f"leveret {version('leveret')}", f"runs on Python {python_version()}")
+    return (*home, *handles, program)
 
 
 def home_state(home: Path) -> HomeState:

@@ -29,13 +29,14 @@ from topology.wire import Channels
 
 CALL_S = 5.0  #: longest wait for one answer; a broker with an alarm stops to read after the first publish
 
+_WRITE = "write to "
 _REFUSED = aiormq.spec.Basic.Properties(expiration="not a number", user_id="leveret doctor")
 
 Try: TypeAlias = Callable[[Wire], Awaitable[object]]
 
 
 class Blocked(Exception):
-    """The broker does not read the connection any more, as it does while an alarm is raised."""
+    """The broker does not read the connection any more, as while an alarm is raised."""
 
 
 async def missing_rights(
@@ -50,15 +51,21 @@ async def missing_rights(
         declares: Whether the worker declares the topology itself.
 
     Raises:
-        Blocked: an alarm is raised.
+        Blocked: the broker stopped to read after a publish.
+        TimeoutError: it does not answer.
     """
     channels = Channels(connection)
     missing, tried = [], 0
     for right, attempt in _attempts(plan, names, declares=declares):
         tried += 1
-        if not await _is_granted(channels, attempt):
-            missing.append(right)
-    await _close(channels)
+        try:
+            if not await _is_granted(channels, attempt):
+                missing.append(right)
+        except TimeoutError:
+            if right.startswith(_WRITE):
+                raise Blocked from None
+            raise
+    await channels.close()
     return missing, tried
 
 
@@ -68,15 +75,13 @@ async def knows_hash_exchanges(connection: AbstractConnection) -> bool:
     The type of an existing exchange is checked before anything else, and a difference changes nothing.
 
     Raises:
-        Blocked: the broker does not answer.
+        TimeoutError: the broker does not answer.
     """
     channels = Channels(connection)
     try:
         async with asyncio.timeout(CALL_S):
             wire = await channels.wire()
             await wire.exchange_declare("amq.direct", exchange_type=HASH_TYPE, durable=True)
-    except TimeoutError:
-        raise Blocked from None
     except ConnectionCommandInvalid:
         return False
     except AMQPError as error:
@@ -95,7 +100,7 @@ def _attempts(plan: Plan, names: Names, *, declares: bool) -> Iterator[tuple[str
             seen.add(family)
             yield f"read {queue.name}", _consuming(queue.name)
     for exchange in (names.events, names.wait, names.due, names.dlx, names.control, names.ops, names.store):
-        yield f"write to {exchange}", _publishing(exchange)
+        yield f"{_WRITE}{exchange}", _publishing(exchange)
 
 
 def _configuring(queue: str) -> Try:
@@ -128,24 +133,14 @@ async def _is_granted(channels: Channels, attempt: Try) -> bool:
     """Return whether the broker refuses the operation for another reason than a missing right.
 
     Raises:
-        Blocked: it does not answer.
+        TimeoutError: it does not answer.
     """
     try:
         async with asyncio.timeout(CALL_S):
             await attempt(await channels.wire())
-    except TimeoutError:
-        raise Blocked from None
+            await channels.close()  # nothing was refused: leave no consumer behind
     except ChannelAccessRefused:
         return False
     except AMQPError:  # the argument was refused, or the queue or exchange does not exist yet
         return True
-    await _close(channels)  # nothing was refused: leave no consumer behind
     return True
-
-
-async def _close(channels: Channels) -> None:
-    try:
-        async with asyncio.timeout(CALL_S):
-            await channels.close()
-    except TimeoutError:
-        raise Blocked from None
