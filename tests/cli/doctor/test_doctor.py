@@ -13,8 +13,10 @@ from urllib.parse import urlsplit
 import httpx2
 import pytest
 
+from consumer.core.tools.doctor.finding import Check, Level
 from consumer.edges.private_broker import BrokerEndpoint
 from tests.support.command_line import Run, rows, text
+from tests.support.data import ROOT
 from tests.support.processes.children import free_port
 
 ENDPOINT = "https://127.0.0.1:{port}/hook?key=hush-token"
@@ -159,3 +161,23 @@ def test_without_endpoints_none_is_tried(run: Run, stored: Mapping[str, str]) ->
 
     [found] = [row for row in rows(result) if row["check"] == "endpoints"]
     assert (found["level"], found["text"]) == ("note", "1 of 1 endpoints were not tried")
+
+
+def test_a_private_broker_that_is_not_started_is_a_warning(run: Run) -> None:
+    """The daemon starts it, so a first run of the doctor has no fault; nothing is started by the doctor."""
+    result = run("doctor", "--json", LISTEN=f"127.0.0.1:{free_port()}")
+
+    [login] = [row for row in rows(result) if row["check"] == "login"]
+    assert (result.exit_code, login["level"]) == (0, "warning"), result.stdout
+    assert "leveret run" in str(login["remedy"])
+    assert not Path(".leveret").exists()
+
+
+def test_every_check_is_documented() -> None:
+    """An operator finds each check that a line can name, in the order of the lines."""
+    page = (ROOT / "docs" / "operate.md").read_text().partition("## Doctor")[2].partition("\n## ")[0]
+
+    documented = [
+        name for name in re.findall(r"^\| `([a-z]+)` \|", page, re.MULTILINE) if name not in set(Level)
+    ]
+    assert documented == [check.value for check in Check]
