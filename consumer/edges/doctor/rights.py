@@ -42,7 +42,7 @@ class Blocked(Exception):
 async def missing_rights(
     connection: AbstractConnection, plan: Plan, names: Names, *, declares: bool
 ) -> tuple[Sequence[str], int]:
-    """Return the rights that the user lacks, such as ``write on leveret.wait``, and how many were tried.
+    """Return the rights that the user lacks, such as ``write to leveret.wait``, and how many were tried.
 
     Args:
         connection: An open connection of the user.

@@ -166,7 +166,7 @@ def rights_findings(missing: Sequence[str], user: str, *, checked: int) -> Itera
     """Yield one finding about the rights of the user.
 
     Args:
-        missing: The refused rights, such as ``write on leveret.wait``.
+        missing: The refused rights, such as ``write to leveret.wait``.
         user: Name of the user.
         checked: Number of the rights that were tried.
     """
