@@ -28,6 +28,7 @@ OTHERS = {
     "consumer/edges/broker/connection/server.py": (1, REPORTS),
     "consumer/edges/broker/edge.py": (2, AWAITED),
     "consumer/edges/broker/look.py": (2, AWAITED),
+    "consumer/edges/doctor/in_time.py": (1, AWAITED),
     "consumer/edges/http/connect/resolver.py": (2, ANSWERS),
     "consumer/edges/http/senders/httpx_sender.py": (1, RESTARTED),
     "consumer/edges/http/senders/tokens.py": (1, ANSWERS),

@@ -72,7 +72,7 @@ class Done(NamedTuple):
     stderr: str
 
 
-def _outside(argv: Sequence[str], variables: Mapping[str, str]) -> Done:
+def _outside(argv: Sequence[str], variables: dict[str, str]) -> Done:
     """Run a command in a process of its own."""
     done = subprocess.run(
         argv,

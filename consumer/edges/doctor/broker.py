@@ -46,6 +46,7 @@ from topology.plan import Plan, build_plan
 from topology.probe import probe
 
 LOOK_S = 40.0  #: longest time for all questions over one connection
+HTTP_S = 20.0  #: longest time for all questions to the management API
 
 _NO_PRIVATE = "no broker: "
 _NO_ANSWER, _ASKS = "no broker answered: ", "; is it up, and is LEVERET_AMQP_URL right?"
@@ -64,14 +65,13 @@ class BrokerLook:
     is_alarmed: bool = False  #: it takes no publish, so nothing else is published to it
 
 
-async def look_at_broker(settings: Settings) -> BrokerLook:
+async def look_at_broker(settings: Settings, look: BrokerLook) -> None:
     """Look at the broker of the settings; a broker that does not answer is a finding."""
-    look = BrokerLook()
     try:
         link = await asyncio.to_thread(find_broker, settings)
     except ConfigError as error:
         look.findings.append(_unknown(str(error)))
-        return look
+        return
     plan = build_plan(settings.topology_spec())
     async with _logged_in(link, look) as connection:
         if connection is not None:
@@ -81,7 +81,6 @@ async def look_at_broker(settings: Settings) -> BrokerLook:
                 plan, look.differences, declares=settings.topology.declare, looked=look.is_managed
             )
             look.findings += _alarm_summary(look)
-    return look
 
 
 def _unknown(text: str) -> Finding:
@@ -126,7 +125,12 @@ async def _over_http(login: ManagementLogin | None, plan: Plan, look: BrokerLook
     if login is None:
         return
     try:
-        snapshot, nodes = await asyncio.gather(fetch_snapshot(login), fetch_nodes(login))
+        async with asyncio.timeout(HTTP_S):
+            snapshot, nodes = await asyncio.gather(fetch_snapshot(login), fetch_nodes(login))
+    except TimeoutError:
+        text, remedy = f"{login.url} does not answer in time", "look at the load of broker and network"
+        look.findings.append(warning(Check.LOGIN, "the management API", text, remedy))
+        return
     except BrokerUnavailable as error:
         text, _, remedy = str(error).rpartition("; ")
         look.findings.append(warning(Check.LOGIN, "the management API", text, remedy))

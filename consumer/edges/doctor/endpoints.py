@@ -29,6 +29,7 @@ from consumer.edges.http.parts import Parts
 
 AT_ONCE: Final = 32  #: connections that are opened at the same time
 DATE_S: Final = 3.0  #: longest wait for the time of an endpoint
+ALL_S: Final = 45.0  #: time for all endpoints; the last connection may need its own time-out longer
 _HEAD_MAX: Final = 16_384
 
 
@@ -73,19 +74,32 @@ class WayFinder:
     sender: WebhookSender
     rule: EgressRule
     wants_time: bool  #: whether an endpoint is asked for its time
+    all_s: float = ALL_S  #: time after which no further connection is opened
     readings: list[ClockReading] = field(default_factory=list)
     _turns: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(AT_ONCE), init=False)
 
     async def ways(self, endpoints: Sequence[Endpoint]) -> Sequence[Way]:
-        """Return the way to each of *endpoints*."""
-        return await asyncio.gather(*(self._way(each) for each in endpoints))
+        """Return the way to each of *endpoints*; those whose turn does not come in time are left out."""
+        ends = asyncio.get_running_loop().time() + self.all_s
+        ways = await asyncio.gather(*(self._way(each, ends) for each in endpoints))
+        return [way for way in ways if way is not None]
 
-    async def _way(self, endpoint: Endpoint) -> Way:
+    async def proxy_fault(self) -> str | None:
+        """Return why the egress proxy cannot be reached; None if it can, or if there is none."""
+        try:
+            await self.sender.parts.dialer.try_proxy()
+        except AttemptFailed as fault:
+            return shown(str(fault))
+        return None
+
+    async def _way(self, endpoint: Endpoint, ends: float) -> Way | None:
         way = Way(place=endpoint.place, of=endpoint.of)
         refusal = refuse_endpoint(endpoint.url, self.rule)
         if refusal is not None:
             return replace(way, kind=OutcomeKind.BLOCKED, detail=refusal)
         async with self._turns:
+            if asyncio.get_running_loop().time() > ends:
+                return None
             try:
                 return replace(way, ends=await self._connect(endpoint, self.sender.parts))
             except AttemptFailed as fault:

@@ -1,24 +1,25 @@
 """Run every look of `leveret doctor`, and join the findings in the order of the checks.
 
 Data flow: settings -> broker | store | machine, at the same time -> network, which needs the entries of the
-store -> findings.
+store -> findings. Each look has a bounded time.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Awaitable, Sequence
 
 from consumer.core.message.operator_events import OperatorEventType
 from consumer.core.message.tenant_notice import MANY_PARKED_TYPE
 from consumer.core.model import OPERATORS
-from consumer.core.tools.doctor.finding import Finding, joined
+from consumer.core.tools.doctor.finding import Check, Finding, joined
 from consumer.core.tools.doctor.subscriptions import never_matching, off_findings, unmatched_so_far
 from consumer.core.tools.doctor.surroundings import clock_findings
 from consumer.edges.doctor.broker import BrokerLook, look_at_broker
 from consumer.edges.doctor.history import events_seen
+from consumer.edges.doctor.in_time import in_time
 from consumer.edges.doctor.machine import look_at_daemon, look_at_machine
-from consumer.edges.doctor.network import look_at_network
+from consumer.edges.doctor.network import NetworkLook, look_at_network
 from consumer.edges.doctor.store import StoreLook, doubt_of, look_at_store
 from consumer.settings import Settings
 
@@ -33,19 +34,23 @@ async def examine(settings: Settings, most_endpoints: int = ENDPOINTS) -> Sequen
         settings: The settings of the daemon.
         most_endpoints: Endpoints that are connected to; 0 connects to none.
     """
-    broker, store, machine, daemon = await asyncio.gather(
-        look_at_broker(settings),
-        look_at_store(settings),
-        asyncio.to_thread(look_at_machine, settings),
-        look_at_daemon(settings),
+    broker, store, network = BrokerLook(), StoreLook(), NetworkLook()
+    machine, daemon, doubts, subscriptions = (list[Finding]() for _ in range(4))
+    late = await asyncio.gather(
+        in_time(look_at_broker(settings, broker), Check.LOGIN, "the broker"),
+        in_time(look_at_store(settings, store), Check.STORE, "the store"),
+        in_time(_kept(asyncio.to_thread(look_at_machine, settings), machine), Check.HOME, str(settings.home)),
+        in_time(_kept(look_at_daemon(settings), daemon), Check.DAEMON, "the daemon"),
     )
-    readings = [*broker.readings, *store.readings]
-    network, doubts, subscriptions = await asyncio.gather(
-        look_at_network(settings, store.entries, most_endpoints, wants_time=not readings),
-        _doubts(settings, broker, store),
-        _subscriptions(settings, store),
+    network.wants_time = not (broker.readings or store.readings)
+    late_too = await asyncio.gather(
+        in_time(
+            look_at_network(settings, store.entries, most_endpoints, network), Check.EGRESS, "the network"
+        ),
+        in_time(_kept(_doubts(settings, broker, store), doubts), Check.STORE, "the broker's record"),
+        in_time(_kept(_subscriptions(settings, store), subscriptions), Check.SUBSCRIPTIONS, "the history"),
     )
-    clocks = clock_findings([*readings, *network.readings])
+    clocks = clock_findings([*broker.readings, *store.readings, *network.readings])
     parts = (
         machine,
         broker.findings,
@@ -55,8 +60,14 @@ async def examine(settings: Settings, most_endpoints: int = ENDPOINTS) -> Sequen
         network.findings,
         subscriptions,
         daemon,
+        *late,
+        *late_too,
     )
     return joined(finding for part in parts for finding in part)
+
+
+async def _kept(look: Awaitable[Sequence[Finding]], found: list[Finding]) -> None:
+    found += await look
 
 
 async def _doubts(settings: Settings, broker: BrokerLook, store: StoreLook) -> Sequence[Finding]:

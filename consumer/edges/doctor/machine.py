@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import resource
 import shutil
@@ -70,11 +71,14 @@ async def look_at_daemon(settings: Settings) -> Sequence[Finding]:
         )
     subject = f"the daemon at {at}"
     try:
-        async with httpx2.AsyncClient(timeout=DAEMON_S, trust_env=False) as client:
+        async with (
+            asyncio.timeout(DAEMON_S),
+            httpx2.AsyncClient(timeout=DAEMON_S, trust_env=False) as client,
+        ):
             answer = await client.get(f"http://{at}/readyz")
     except httpx2.ConnectError:
         return (note(Check.DAEMON, subject, "does not run", "start it with `leveret run`"),)
-    except (httpx2.HTTPError, httpx2.InvalidURL) as error:
+    except (httpx2.HTTPError, httpx2.InvalidURL, TimeoutError) as error:
         return (_foreign(subject, f"no answer over HTTP: {type(error).__name__}"),)
     words = answer.text.partition("\n")[0]
     if not words.startswith(("ready", "not ready: ")) or answer.status_code not in (200, 503):

@@ -6,29 +6,25 @@ Data flow: settings + stored entries -> findings and clocks.
 from __future__ import annotations
 
 import asyncio
-import os
-import ssl
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from ipaddress import IPv4Network, IPv6Network
-from pathlib import Path
 from typing import Final
-
-from cryptography import x509
 
 from consumer.core.changes.merge import StoredEntry
 from consumer.core.errors import LeveretError
 from consumer.core.model import OutcomeKind
-from consumer.core.subscription.access_entry import certificates
 from consumer.core.tools.doctor.endpoints import (
     Way,
     name_server_findings,
+    proxy_findings,
     untried_findings,
     way_findings,
 )
-from consumer.core.tools.doctor.finding import Check, Finding, fault, of_error, warning, well
-from consumer.core.tools.doctor.surroundings import ClockReading, Validity, certificate_findings
+from consumer.core.tools.doctor.finding import Check, Finding, of_error, warning, well
+from consumer.core.tools.doctor.surroundings import ClockReading
+from consumer.edges.doctor.certificates import certificate_findings_of, system_authority_findings
 from consumer.edges.doctor.endpoints import Endpoint, WayFinder, endpoints_of
 from consumer.edges.http.connect.resolver import silence_of
 from consumer.edges.operate.sender import make_sender
@@ -44,52 +40,54 @@ _EVERYTHING = (IPv4Network("0.0.0.0/0"), IPv6Network("::/0"))
 class NetworkLook:
     """The network, as far as it answered."""
 
+    wants_time: bool = False  #: whether no other clock answered, so that one endpoint is asked
     findings: list[Finding] = field(default_factory=list)
     readings: list[ClockReading] = field(default_factory=list)
 
 
 async def look_at_network(
-    settings: Settings, entries: Sequence[StoredEntry], most: int, *, wants_time: bool
-) -> NetworkLook:
+    settings: Settings, entries: Sequence[StoredEntry], most: int, look: NetworkLook
+) -> None:
     """Try the ways to at most *most* endpoints of *entries*.
 
     Args:
         settings: Egress rules, name servers, authorities.
         entries: Stored subscriptions.
         most: Endpoints that are tried.
-        wants_time: Whether no other clock answered, so that one endpoint is asked.
+        look: Receives the results.
     """
-    look, every = NetworkLook(), endpoints_of(entries)
-    look.findings += await asyncio.to_thread(_certificate_findings, settings, entries)
+    every = endpoints_of(entries)
     look.findings += _rule_findings(settings)
-    ways, silences = await asyncio.gather(
-        _ways(settings, every[:most], look, wants_time=wants_time), _silences(settings)
-    )
+    ways, silences = await asyncio.gather(_ways(settings, every[:most], look), _silences(settings))
     look.findings += way_findings(ways, time.time())
-    look.findings += untried_findings(min(most, len(every)), len(every))
+    look.findings += untried_findings(len(ways), min(most, len(every)), len(every))
     look.findings += _name_server_findings(settings, every, ways, silences)
-    look.findings += await asyncio.to_thread(_authority_findings, settings, every)
+    look.findings += await asyncio.to_thread(certificate_findings_of, settings, entries, ways)
+    needs_authority = any(each.url.scheme == "https" and each.tls is None for each in every)
+    look.findings += await asyncio.to_thread(
+        system_authority_findings, needed=needs_authority and settings.sending.ca_file is None
+    )
     if not any(each.check is Check.EGRESS for each in look.findings):
         look.findings.append(well(Check.EGRESS, "egress rules", "allow every endpoint that was tried"))
     if not any(each.check is Check.TLS for each in look.findings):
         look.findings.append(well(Check.TLS, "authorities and certificates", "are valid"))
-    return look
 
 
-async def _ways(
-    settings: Settings, endpoints: Sequence[Endpoint], look: NetworkLook, *, wants_time: bool
-) -> Sequence[Way]:
+async def _ways(settings: Settings, endpoints: Sequence[Endpoint], look: NetworkLook) -> Sequence[Way]:
     try:
         sender = make_sender(settings)
     except LeveretError as error:  # such as an unreadable ca_file
         look.findings.append(of_error(Check.TLS, "the sender", str(error)))
         return ()
-    finder = WayFinder(sender, settings.egress_rule(), wants_time)
+    finder = WayFinder(sender, settings.egress_rule(), look.wants_time)
     try:
-        return await finder.ways(endpoints)
+        away, ways = await asyncio.gather(finder.proxy_fault(), finder.ways(endpoints))
     finally:
         look.readings += finder.readings
         await sender.close()
+    if settings.egress.proxy is not None:
+        look.findings += proxy_findings(away, ways)
+    return ways
 
 
 async def _silences(settings: Settings) -> Mapping[str, str | None]:
@@ -109,7 +107,8 @@ def _name_server_findings(
     away = [(server, why) for server, why in silences.items() if why is not None]
     is_named = any(each.has_name for each in endpoints)
     failed = any(way.kind in (OutcomeKind.DNS, OutcomeKind.LOCAL) for way in ways)
-    needed = is_named and (failed or not ways) and settings.egress.proxy_names == "checked"
+    is_chosen = bool(settings.sending.dns_servers)
+    needed = (is_chosen or (is_named and (failed or not ways))) and settings.egress.proxy_names == "checked"
     return list(name_server_findings(away, len(silences) - len(away), needed=needed))
 
 
@@ -132,69 +131,3 @@ def _covers(outer: IPv4Network | IPv6Network, inner: IPv4Network | IPv6Network) 
     if isinstance(outer, IPv4Network) and isinstance(inner, IPv4Network):
         return inner.subnet_of(outer)
     return isinstance(outer, IPv6Network) and isinstance(inner, IPv6Network) and inner.subnet_of(outer)
-
-
-def _authority_findings(settings: Settings, endpoints: Sequence[Endpoint]) -> Sequence[Finding]:
-    """Return a finding if this machine trusts no authority."""
-    paths = ssl.get_default_verify_paths()
-    has_file = paths.cafile is not None and os.path.getsize(paths.cafile) > 0
-    has_folder = paths.capath is not None and bool(os.listdir(paths.capath))
-    if has_file or has_folder:
-        return ()
-    needed = any(each.url.scheme == "https" and each.tls is None for each in endpoints)
-    make = fault if needed and settings.sending.ca_file is None else warning
-    text = "has no trusted authorities: no certificate can be verified"
-    return (make(Check.TLS, "this machine", text, "install the package ca-certificates"),)
-
-
-def _certificate_findings(settings: Settings, entries: Sequence[StoredEntry]) -> Sequence[Finding]:
-    """Return findings about our own certificate files, and those in subscriptions."""
-    files = {
-        "[sending] ca_file": settings.sending.ca_file,
-        "[amqp] ca_file": settings.amqp.ca_file,
-        "[amqp] cert_file": settings.amqp.cert_file,
-        "[api] tls_certificate": settings.api.tls_certificate,
-    }
-    now, found = time.time(), list[Finding]()
-    for place, path in files.items():
-        if path is not None:
-            found += _of_file(place, Path(path), now)
-    for entry in entries:
-        if not entry.enabled or entry.locked is not None:
-            continue
-        for name, pem in (("tls.ca", entry.tls.ca), ("tls.certificate", entry.tls.certificate)):
-            if pem is not None:
-                place = f"{entry.tenant}/{entry.label} {name}"
-                remedy = f"give the subscription a new {name}"
-                found += certificate_findings(_validities(place, certificates(pem)), now, remedy)
-    return found
-
-
-def _of_file(place: str, path: Path, now: float) -> Sequence[Finding]:
-    try:
-        found = certificates(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        text = f"cannot be read: {error.strerror}"
-        return (fault(Check.TLS, f"{place} {path}", text, "correct the path, or the rights of the file"),)
-    except ValueError as error:
-        return (fault(Check.TLS, f"{place} {path}", str(error), "name a PEM file with certificates"),)
-    return list(certificate_findings(_validities(f"{place} {path}", found), now, "renew it"))
-
-
-def _validities(place: str, found: Sequence[x509.Certificate]) -> Sequence[Validity]:
-    return [
-        Validity(
-            place=place,
-            subject=_subject(each),
-            begins=each.not_valid_before_utc.timestamp(),
-            ends=each.not_valid_after_utc.timestamp(),
-        )
-        for each in found
-    ]
-
-
-def _subject(certificate: x509.Certificate) -> str:
-    try:
-        return certificate.subject.rfc4514_string() or "a certificate without a subject"
-    except ValueError:
-        return "an unreadable subject"

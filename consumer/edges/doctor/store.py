@@ -45,9 +45,8 @@ class StoreLook:
     where: str = ""
 
 
-async def look_at_store(settings: Settings) -> StoreLook:
+async def look_at_store(settings: Settings, look: StoreLook) -> None:
     """Read the store of the settings; a store that cannot be read is a finding."""
-    look = StoreLook()
     try:
         url = settings.postgres_url()
         async with opened_store(settings) as store:
@@ -58,7 +57,7 @@ async def look_at_store(settings: Settings) -> StoreLook:
             of_error(Check.STORE, look.where or "the store", line.removeprefix(f"{look.where}: "))
             for line in str(error).splitlines()
         ]
-        return look
+        return
     if url is None:
         look.findings += await asyncio.to_thread(_file_findings, settings.home)
     else:
@@ -69,7 +68,6 @@ async def look_at_store(settings: Settings) -> StoreLook:
     if look.lineage is not None and not any(each.check is Check.STORE for each in look.findings):
         text = f"can be read; {len(look.entries)} subscriptions"
         look.findings.append(well(Check.STORE, look.where, text))
-    return look
 
 
 async def _read(store: SqlStore, look: StoreLook) -> None:

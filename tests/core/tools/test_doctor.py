@@ -166,8 +166,9 @@ def test_a_worker_needs_a_handle_for_each_request() -> None:
         (0.0, 0.0, Level.OK),
         (6.0, 1.5, Level.OK),
         (-6.6, 1.5, Level.WARNING),
-        (60.0, 1.5, Level.WARNING),
-        (-62.0, 1.5, Level.FAULT),
+        (31.0, 1.5, Level.WARNING),
+        (60.0, 1.5, Level.FAULT),
+        (-32.0, 1.5, Level.FAULT),
     ],
 )
 def test_a_clock_that_differs(off_s: float, error_s: float, expected: Level) -> None:
@@ -248,8 +249,11 @@ def test_name_servers_that_do_not_answer() -> None:
 
 def test_endpoints_that_were_left_out_are_counted() -> None:
     """The note names the option that tries them all."""
-    assert [each.remedy for each in untried_findings(200, 900)] == ["give --endpoints 900"]
-    assert list(untried_findings(900, 900)) == []
+    assert [each.remedy for each in untried_findings(200, 200, 900)] == ["give --endpoints 900"]
+    assert [each.text for each in untried_findings(150, 200, 200)] == [
+        "50 of 200 endpoints were not reached in time"
+    ]
+    assert list(untried_findings(900, 900, 900)) == []
 
 
 def test_schemas_of_other_releases() -> None:

@@ -14,7 +14,7 @@ from consumer.core.tools.doctor.finding import Check, Finding, Level
 from consumer.edges.doctor.clocks import postgres_reading, reading_of
 from consumer.edges.doctor.endpoints import WayFinder, endpoints_of
 from consumer.edges.doctor.machine import home_state, look_at_daemon
-from consumer.edges.doctor.network import look_at_network
+from consumer.edges.doctor.network import NetworkLook, look_at_network
 from consumer.edges.doctor.topology_findings import of_topology
 from consumer.edges.operate.sender import make_sender
 from consumer.settings import Settings, load_settings
@@ -117,7 +117,8 @@ async def test_a_rule_that_forbids_and_one_that_allows_all() -> None:
         EGRESS__ALLOW='["0.0.0.0/0", "10.1.0.0/16"]', EGRESS__DENY='["10.0.0.0/8", "127.0.0.0/8"]'
     )
 
-    look = await look_at_network(chosen, [entry("https://127.0.0.1/")], 10, wants_time=False)
+    look = NetworkLook()
+    await look_at_network(chosen, [entry("https://127.0.0.1/")], 10, look)
 
     assert bad(look.findings, Check.EGRESS) == [
         (Level.WARNING, "[egress] allow 0.0.0.0/0"),
@@ -133,9 +134,8 @@ async def test_certificate_files_that_cannot_be_used(tmp_path: Path, authority: 
     ended = authority.pair("old", days=-1).certificate
     chosen = settings(AMQP__CA_FILE=str(empty), SENDING__CA_FILE=str(tmp_path / "none.pem"))
 
-    look = await look_at_network(
-        chosen, [entry("https://192.0.2.1/", tls={"ca": ended})], 0, wants_time=False
-    )
+    look = NetworkLook()
+    await look_at_network(chosen, [entry("https://192.0.2.1/", tls={"ca": ended})], 0, look)
 
     subjects = [subject for level, subject in bad(look.findings, Check.TLS) if level is Level.FAULT]
     assert any(str(empty) in subject for subject in subjects)

@@ -68,8 +68,27 @@ async def test_the_printed_rights_are_enough(vhost: str, user: User, declares: b
         ),
         (
             Permissions(".*", ".*", r"^leveret\.(?!parked$|due)"),
-            ["read leveret.due.00", "read leveret.parked"],
+            ["read leveret.due.00", "read leveret.due", "read leveret.parked"],
         ),
+        (
+            Permissions(r"^leveret\.(?!suspect$|guard$)", ".*", ".*"),
+            ["configure leveret.suspect", "configure leveret.guard"],
+        ),
+        (
+            Permissions(".*", r"^leveret\.(?!lane|guard$)", ".*"),
+            [
+                "write to leveret.lane.00",
+                "write to leveret.lane.died",
+                "write to leveret.lanes",
+                "write to leveret.guard",
+            ],
+        ),
+        (
+            Permissions(".*", ".*", r"^leveret\.(?!wait|lanes$)"),
+            ["read leveret.wait.50", "read leveret.wait", "read leveret.lanes"],
+        ),
+        (Permissions(".*", "^$", ".*"), ["write to leveret.*"]),
+        (Permissions(".*", ".*", "^$"), ["read leveret.*"]),
     ],
 )
 async def test_each_missing_right_is_named(
@@ -82,6 +101,18 @@ async def test_each_missing_right_is_named(
             missing, _ = await missing_rights(connection, PLAN, NAMES, declares=True)
 
     assert sorted(missing) == sorted(expected)
+
+
+async def test_nothing_is_declared(vhost: str, management: httpx2.Client) -> None:
+    """On a broker without any part of the plan every right is tried, and no queue or exchange is left."""
+    async with connected(vhost) as connection:
+        missing, _ = await missing_rights(connection, PLAN, NAMES, declares=True)
+    name = urlsplit(vhost).path[1:]
+
+    exchanges = {each["name"] for each in management.get(f"/api/exchanges/{name}").json()}
+    assert missing == []
+    assert management.get(f"/api/queues/{name}").json() == []
+    assert {each for each in exchanges if each and not each.startswith("amq.")} == set()
 
 
 async def test_nothing_is_published_and_nothing_is_taken(vhost: str) -> None:

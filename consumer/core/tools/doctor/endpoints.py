@@ -32,6 +32,11 @@ class Way:
     ends: float | None = None  #: Unix seconds: end of the server's certificate
 
     @property
+    def met_ended_certificate(self) -> bool:
+        """Whether the handshake failed as a certificate, or one of its authorities, is not valid any more."""
+        return self.kind is OutcomeKind.TLS and _EXPIRED.search(self.detail) is not None
+
+    @property
     def subject(self) -> str:
         """Place and subscriptions."""
         return f"{self.place} ({names(self.of)})"
@@ -80,7 +85,7 @@ def _untrusted(way: Way) -> Finding:
     """Return the finding for a failed handshake: a missing authority is ours to mend."""
     if _UNTRUSTED.search(way.detail):
         return fault(Check.TLS, way.subject, f"no trusted authority: {way.detail}", _TRUST)
-    if _EXPIRED.search(way.detail):
+    if way.met_ended_certificate:
         return warning(Check.TLS, way.subject, way.detail, "ask its owner to renew the certificate")
     return warning(Check.TLS, way.subject, way.detail, "ask its owner to correct certificate and TLS")
 
@@ -103,8 +108,32 @@ def name_server_findings(
         yield well(Check.DNS, "name servers", "answer")
 
 
-def untried_findings(tried: int, total: int) -> Iterator[Finding]:
-    """Yield a note if some endpoints were left out."""
-    if tried < total:
-        text = f"{total - tried} of {total} endpoints were not tried"
+def proxy_findings(away: str | None, ways: Sequence[Way]) -> Iterator[Finding]:
+    """Yield a fault if the egress proxy cannot be reached, or if nothing answers through it.
+
+    Args:
+        away: The reason for which it cannot be reached; None if it accepts a connection.
+        ways: All ways that were tried through it.
+    """
+    remedy = "check [egress] proxy, and that the proxy is up"
+    if away is not None:
+        yield fault(Check.EGRESS, "[egress] proxy", away, remedy)
+    elif ways and all(way.kind is OutcomeKind.TIMEOUT_CONNECT for way in ways):
+        text = f"none of {len(ways)} endpoints answers in time through it"
+        yield fault(Check.EGRESS, "[egress] proxy", text, remedy)
+
+
+def untried_findings(tried: int, chosen: int, total: int) -> Iterator[Finding]:
+    """Yield a note if some endpoints were left out.
+
+    Args:
+        tried: Endpoints that were tried in time.
+        chosen: Endpoints that were to be tried.
+        total: All endpoints.
+    """
+    if tried < chosen:
+        text = f"{chosen - tried} of {total} endpoints were not reached in time"
+        yield note(Check.ENDPOINTS, "further endpoints", text, "mend the faults above, and try again")
+    if chosen < total:
+        text = f"{total - chosen} of {total} endpoints were not tried"
         yield note(Check.ENDPOINTS, "further endpoints", text, f"give --endpoints {total}")

@@ -16,8 +16,11 @@ from consumer.core.tools.doctor.finding import Check, Finding, fault, note, warn
 DISK_WARN_BYTES: Final = 1024**3
 DISK_FAULT_BYTES: Final = 100 * 1024**2
 CLOCK_WARN_S: Final = 5.0
-CLOCK_FAULT_S: Final = 60.0
-"""Receivers refuse a webhook whose timestamp is over five minutes off. Source: Standard Webhooks 1.0.0."""
+CLOCK_FAULT_S: Final = 30.0
+"""A tenth of the five minutes after which receivers refuse a webhook: this clock runs without NTP.
+
+Source: Standard Webhooks 1.0.0.
+"""
 SOON_S: Final = 14 * 86_400.0
 """Time before the end of a certificate from which a warning is due."""
 
@@ -113,7 +116,9 @@ def clock_findings(readings: Sequence[ClockReading]) -> Iterator[Finding]:
         yield well(Check.CLOCK, "the clock of this machine", f"agrees with that of {of}")
 
 
-def certificate_findings(certificates: Sequence[Validity], now: float, remedy: str) -> Iterator[Finding]:
+def certificate_findings(
+    certificates: Sequence[Validity], now: float, remedy: str, *, needed: bool = False
+) -> Iterator[Finding]:
     """Yield findings about certificates of ours that are not valid now, or end soon.
 
     A bundle of several authorities fails only if none of them is valid.
@@ -121,10 +126,11 @@ def certificate_findings(certificates: Sequence[Validity], now: float, remedy: s
     Args:
         certificates: Those of one place.
         now: Unix seconds.
-        remedy: What to do about one that ends.
+        remedy: Advice about one that ends.
+        needed: Whether each of them has to be valid.
     """
     valid = [each for each in certificates if each.begins <= now < each.ends]
-    make = warning if valid else fault
+    make = warning if valid and not needed else fault
     for each in certificates:
         subject = f"{each.place}: {each.subject}"
         if now >= each.ends:

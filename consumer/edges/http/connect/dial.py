@@ -60,6 +60,15 @@ class Dialer:
         except TimeoutError as fault:
             raise AttemptFailed(*late_in(fault.__cause__, connected=False)) from None
 
+    async def try_proxy(self) -> None:
+        """Connect to the proxy, if there is one, and hang up.
+
+        Raises:
+            AttemptFailed: it cannot be reached.
+        """
+        if self._proxy is not None:
+            (await self._reach(self._proxy)).close()
+
     async def _direct(self, goal: Goal) -> socket.socket:
         addresses = await self._addresses(goal)
         ours: list[OSError] = []  #: faults of our own, before any connection attempt
