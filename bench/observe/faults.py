@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from datetime import timedelta
@@ -14,14 +14,14 @@ from urllib.parse import quote
 from aiohttp import ClientSession, web
 from yarl import URL
 
-from bench.observe.ground import Ground, Settings, tls_server
+from bench.observe.ground import Ground, Settings, silent_port, tls_server
 from tests.support.processes.children import free_port
 
 Make = Callable[[Ground], AbstractAsyncContextManager[Settings]]
 """Puts the fault in, gives the settings to run with, and takes it out again."""
 
-SHIFT_S = 600.0
 ALARM_S = 60.0
+UNMANAGED = " without management API"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,29 +64,39 @@ async def _unknown_authority(ground: Ground) -> AsyncIterator[Settings]:
         yield ground.settings(AMQP_URL=f"amqps://user:password@127.0.0.1:{port}")
 
 
-@asynccontextmanager
-async def _few_rights(ground: Ground) -> AsyncIterator[Settings]:
-    """Use a user who may not write to the exchange before the rungs."""
-    user, password = f"few-{secrets.token_hex(4)}", secrets.token_hex(8)
-    where = f"/api/permissions/{quote(ground.vhost, safe='')}/{user}"
-    ground.call("PUT", f"/api/users/{user}", {"password": password, "tags": ""})
-    ground.call("PUT", where, {"configure": ".*", "write": r"^leveret\.(?!wait$)", "read": ".*"})
-    url = URL(ground.broker.url).with_user(user).with_password(password)
-    try:
-        yield ground.settings(AMQP_URL=str(url))
-    finally:
-        ground.call("DELETE", f"/api/users/{user}")
+def _few_rights(**rights: str) -> Make:
+    """Use a user with all rights but those that *rights* narrow."""
+
+    @asynccontextmanager
+    async def make(ground: Ground) -> AsyncIterator[Settings]:
+        user, password = f"few-{secrets.token_hex(4)}", secrets.token_hex(8)
+        where = f"/api/permissions/{quote(ground.vhost, safe='')}/{user}"
+        ground.call("PUT", f"/api/users/{user}", {"password": password, "tags": "monitoring"})
+        ground.call("PUT", where, {"configure": ".*", "write": ".*", "read": ".*", **rights})
+        url = URL(ground.broker.url).with_user(user).with_password(password)
+        try:
+            yield ground.settings(AMQP_URL=str(url))
+        finally:
+            ground.call("DELETE", f"/api/users/{user}")
+
+    return make
 
 
-@asynccontextmanager
-async def _policy(ground: Ground) -> AsyncIterator[Settings]:
-    path = f"/api/policies/{quote(ground.vhost, safe='')}/tidy"
-    body = {"pattern": "overflow$", "definition": {"max-length": 10}, "apply-to": "queues"}
-    ground.call("PUT", path, body)
-    try:
-        yield ground.settings()
-    finally:
-        ground.call("DELETE", path)
+def _policy(pattern: str, key: str, value: int, *, operator: bool = False) -> Make:
+    """Set a policy, or an operator policy, whose pattern matches names of ours."""
+
+    @asynccontextmanager
+    async def make(ground: Ground) -> AsyncIterator[Settings]:
+        kind = "operator-policies" if operator else "policies"
+        path = f"/api/{kind}/{quote(ground.vhost, safe='')}/tidy"
+        body = {"pattern": pattern, "definition": {key: value}, "apply-to": "queues"}
+        ground.call("PUT", path, body)
+        try:
+            yield ground.settings()
+        finally:
+            ground.call("DELETE", path)
+
+    return make
 
 
 @asynccontextmanager
@@ -98,32 +108,44 @@ async def _lost_queue(ground: Ground) -> AsyncIterator[Settings]:
         await ground.must(ground.settings(), "topology", "apply")
 
 
-async def _until_alarmed(ground: Ground, *, is_alarmed: bool) -> None:
+async def _until_alarmed(ground: Ground, alarm: str, *, is_alarmed: bool) -> None:
     """Wait until the management API, which looks every 5 s, reports the alarm or its end."""
 
     def is_reported() -> bool:
-        return ground.call("GET", "/api/nodes")[0]["mem_alarm"] is is_alarmed
+        return ground.call("GET", "/api/nodes")[0][alarm] is is_alarmed
 
     async with asyncio.timeout(ALARM_S):
         while not await asyncio.to_thread(is_reported):  # noqa: ASYNC110 (asked over HTTP)
             await asyncio.sleep(0.5)
 
 
-def _alarm(*, managed: bool) -> Make:
+def _alarm(alarm: str, limit: str, raised: str, usual: str, *, managed: bool) -> Make:
+    """Raise an alarm by the limit that the node's Erlang function *limit* sets."""
+
     @asynccontextmanager
     async def make(ground: Ground) -> AsyncIterator[Settings]:
         settings = ground.settings()
         if not managed:
             del settings["AMQP__MANAGEMENT_URL"]
-        await ground.broker.evaluate("vm_memory_monitor:set_vm_memory_high_watermark({absolute, 1000000}).")
+        await ground.broker.evaluate(f"{limit}({raised}).")
         try:
-            await _until_alarmed(ground, is_alarmed=True)
+            await _until_alarmed(ground, alarm, is_alarmed=True)
             yield settings
         finally:
-            await ground.broker.evaluate("vm_memory_monitor:set_vm_memory_high_watermark(0.4).")
-            await _until_alarmed(ground, is_alarmed=False)
+            await ground.broker.evaluate(f"{limit}({usual}).")
+            await _until_alarmed(ground, alarm, is_alarmed=False)
 
     return make
+
+
+def _memory_alarm(*, managed: bool) -> Make:
+    limit = "vm_memory_monitor:set_vm_memory_high_watermark"
+    return _alarm("mem_alarm", limit, "{absolute, 1000000}", "0.4", managed=managed)
+
+
+def _disk_alarm(*, managed: bool) -> Make:
+    limit = "rabbit_disk_monitor:set_disk_free_limit"
+    return _alarm("disk_free_alarm", limit, "1000000000000000", "50000000", managed=managed)
 
 
 @asynccontextmanager
@@ -132,33 +154,47 @@ async def _no_plugin(ground: Ground) -> AsyncIterator[Settings]:
         yield ground.settings()
 
 
+def _shifted_clock(shift_s: float) -> Make:
+    """Put a proxy before the management API whose answers are dated later."""
+
+    @asynccontextmanager
+    async def make(ground: Ground) -> AsyncIterator[Settings]:
+        target = URL(ground.broker.management.url).with_user(None)
+
+        async def forward(request: web.Request) -> web.Response:
+            headers = {"Authorization": request.headers["Authorization"]}
+            url = URL(f"{str(target).rstrip('/')}{request.raw_path}", encoded=True)
+            async with ClientSession() as session, session.get(url, headers=headers) as answer:
+                body = await answer.read()
+            made = web.Response(body=body, status=answer.status, content_type="application/json")
+            date = parsedate_to_datetime(answer.headers["Date"]) + timedelta(seconds=shift_s)
+            made.headers["Date"] = format_datetime(date, usegmt=True)
+            return made
+
+        async with _serving(forward) as port:
+            yield ground.settings(AMQP__MANAGEMENT_URL=f"http://127.0.0.1:{port}")
+
+    return make
+
+
 @asynccontextmanager
-async def _shifted_clock(ground: Ground) -> AsyncIterator[Settings]:
-    """Put a proxy before the management API whose answers are dated ten minutes later."""
-    target = URL(ground.broker.management.url).with_user(None)
-
-    async def forward(request: web.Request) -> web.Response:
-        headers = {"Authorization": request.headers["Authorization"]}
-        url = URL(f"{str(target).rstrip('/')}{request.raw_path}", encoded=True)
-        async with ClientSession() as session, session.get(url, headers=headers) as answer:
-            body = await answer.read()
-        made = web.Response(body=body, status=answer.status, content_type="application/json")
-        made.headers["Date"] = _later(answer.headers["Date"])
-        return made
-
+async def _serving(answer: Callable[[web.Request], Awaitable[web.Response]]) -> AsyncIterator[int]:
+    """Answer every GET on a port of loopback."""
     app, port = web.Application(), free_port()
-    app.router.add_get("/{tail:.*}", forward)
+    app.router.add_get("/{tail:.*}", answer)
     runner = web.AppRunner(app, access_log=None)
     await runner.setup()
     await web.TCPSite(runner, "127.0.0.1", port).start()
     try:
-        yield ground.settings(AMQP__MANAGEMENT_URL=f"http://127.0.0.1:{port}")
+        yield port
     finally:
         await runner.cleanup()
 
 
-def _later(date: str) -> str:
-    return format_datetime(parsedate_to_datetime(date) + timedelta(seconds=SHIFT_S), usegmt=True)
+@asynccontextmanager
+async def _silent_broker(ground: Ground) -> AsyncIterator[Settings]:
+    with silent_port() as port:
+        yield ground.settings(AMQP_URL=f"amqp://user:password@127.0.0.1:{port}", AMQP__CONNECT_TIMEOUT_S="1")
 
 
 @asynccontextmanager
@@ -173,6 +209,26 @@ async def _open_home(ground: Ground) -> AsyncIterator[Settings]:
     home.chmod(0o755)
     yield ground.settings(HOME=str(home))
 
+
+RIGHTS: Mapping[str, Mapping[str, str]] = {
+    "write to leveret.wait": {"write": r"^leveret\.(?!wait$)"},
+    "write to leveret.lane.00": {"write": r"^leveret\.(?!lane\.00$)"},
+    "write to leveret.*": {"write": "^$"},
+    "read leveret.parked": {"read": r"^leveret\.(?!parked$)"},
+    "read leveret.guard": {"read": r"^leveret\.(?!guard$)"},
+    "read leveret.*": {"read": "^$"},
+    "configure leveret.suspect": {"configure": r"^leveret\.(?!suspect$)"},
+    "configure leveret.*": {"configure": "^$"},
+}
+"""Missing rights, each by the words that name it."""
+
+POLICIES: Mapping[str, Make] = {
+    "policy tidy sets max-length 10": _policy("overflow$", "max-length", 10),
+    "policy tidy sets max-length-bytes 10": _policy(".*", "max-length-bytes", 10),
+    "policy tidy sets message-ttl 60000": _policy(r"^leveret\.", "message-ttl", 60_000),
+    "policy tidy sets expires 1800000": _policy("lane", "expires", 1_800_000, operator=True),
+}
+"""Foreign policies, each by the words that name it."""
 
 FAULTS: Sequence[Fault] = (
     Fault(name="wrong password", check="login", words="ACCESS_REFUSED", make=_wrong_password),
@@ -189,8 +245,15 @@ FAULTS: Sequence[Fault] = (
         words="certificate verify failed",
         make=_unknown_authority,
     ),
-    Fault(name="missing right", check="rights", words="write to leveret.wait", make=_few_rights),
-    Fault(name="biting policy", check="policies", words="policy tidy", make=_policy, alone=True),
+    Fault(name="silent broker", check="login", words="sent nothing", make=_silent_broker),
+    *(
+        Fault(name=f"may not {words}", check="rights", words=words, make=_few_rights(**rights))
+        for words, rights in RIGHTS.items()
+    ),
+    *(
+        Fault(name=words, check="policies", words=words, make=make, alone=True)
+        for words, make in POLICIES.items()
+    ),
     Fault(name="lost queue", check="topology", words="queue leveret.due.00", make=_lost_queue, alone=True),
     Fault(
         name="other queue type",
@@ -198,19 +261,14 @@ FAULTS: Sequence[Fault] = (
         words="x-queue-type",
         make=set_to(TOPOLOGY__QUEUE_TYPE="classic"),
     ),
-    Fault(
-        name="memory alarm",
-        check="alarms",
-        words="memory alarm is raised",
-        make=_alarm(managed=True),
-        own_broker=True,
-    ),
-    Fault(
-        name="alarm without management API",
-        check="alarms",
-        words="blocks connections that publish",
-        make=_alarm(managed=False),
-        own_broker=True,
+    *(
+        Fault(name=f"{name}{where}", check="alarms", words=words, make=make, own_broker=True)
+        for name, where, words, make in (
+            ("memory alarm", "", "memory alarm is raised", _memory_alarm(managed=True)),
+            ("disk alarm", "", "disk alarm is raised", _disk_alarm(managed=True)),
+            ("memory alarm", UNMANAGED, "blocks connections that publish", _memory_alarm(managed=False)),
+            ("disk alarm", UNMANAGED, "blocks connections that publish", _disk_alarm(managed=False)),
+        )
     ),
     Fault(
         name="plugin off",
@@ -219,18 +277,24 @@ FAULTS: Sequence[Fault] = (
         make=_no_plugin,
         own_broker=True,
     ),
-    Fault(
-        name="few handles",
-        check="handles",
-        words="may open 200 files",
-        make=set_to(),
-        wrap=("sh", "-c", 'ulimit -n 200 && exec "$0" "$@"'),
+    *(
+        Fault(
+            name=f"{count} handles",
+            check="handles",
+            words=f"may open {count} files",
+            make=set_to(),
+            wrap=("sh", "-c", f'ulimit -n {count} && exec "$0" "$@"'),
+        )
+        for count in (64, 200)
     ),
-    Fault(
-        name="clock ten minutes behind",
-        check="clock",
-        words="behind the clock of the broker",
-        make=_shifted_clock,
+    *(
+        Fault(
+            name=f"clock {-shift_s:+.0f} s off",
+            check="clock",
+            words=f"{word} the clock of the broker",
+            make=_shifted_clock(shift_s),
+        )
+        for shift_s, word in ((600.0, "behind"), (60.0, "behind"), (-60.0, "ahead of"))
     ),
     Fault(name="listen port taken", check="daemon", words="127.0.0.1", make=_foreign_listener),
     Fault(

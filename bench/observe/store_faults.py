@@ -12,11 +12,12 @@ from pathlib import Path
 from typing import Any
 
 from bench.observe.faults import Fault, Make, set_to
-from bench.observe.ground import Ground, Settings, tls_server
+from bench.observe.ground import DAYS, Ground, Settings, silent_port, tls_server
 from consumer.core.history.records import HistoryRow, Step
 from consumer.edges.store.history.build import open_history
 from consumer.settings import load_settings
 from tests.support.processes.children import free_port
+from tests.support.servers.certificates import Authority
 from tests.support.servers.name_server import NameServer
 
 NAME = "hooks.acme.example"
@@ -72,6 +73,14 @@ def _execute(home: Path, statement: str) -> None:
         database.execute(statement)
 
 
+def _spoil_secrets(home: Path) -> None:
+    _execute(home, "UPDATE leveret_subscriptions SET secrets = zeroblob(length(secrets))")
+
+
+def _remove_key(home: Path) -> None:
+    (home / "store.key").unlink()
+
+
 def _swap_key(home: Path) -> None:
     (home / "store.key").write_text(f"{OTHER_KEY}\n")
 
@@ -93,6 +102,39 @@ async def _silent_name_server(ground: Ground) -> AsyncIterator[Settings]:
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as silent:
         silent.bind(("127.0.0.1", 0))
         yield ground.settings(HOME=home, SENDING__DNS_SERVERS=f'["127.0.0.1:{silent.getsockname()[1]}"]')
+
+
+@asynccontextmanager
+async def _needless_name_server(ground: Ground) -> AsyncIterator[Settings]:
+    """Name a silent server while every endpoint is an address."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as silent:
+        silent.bind(("127.0.0.1", 0))
+        yield ground.settings(SENDING__DNS_SERVERS=f'["127.0.0.1:{silent.getsockname()[1]}"]')
+
+
+@asynccontextmanager
+async def _silent_proxy(ground: Ground) -> AsyncIterator[Settings]:
+    with silent_port() as port:
+        yield ground.settings(EGRESS__PROXY=f"http://127.0.0.1:{port}", SENDING__CONNECT_TIMEOUT_S="1")
+
+
+@asynccontextmanager
+async def _silent_postgres(ground: Ground) -> AsyncIterator[Settings]:
+    with silent_port() as port:
+        url = f"postgresql://user:password@127.0.0.1:{port}/leveret"
+        yield ground.settings(DATABASE_URL=url, STORE__BUSY_TIMEOUT_S="1")
+
+
+@asynccontextmanager
+async def _partly_expired_bundle(ground: Ground) -> AsyncIterator[Settings]:
+    """Verify an endpoint by an authority that has ended, in a bundle with one that has not."""
+    ended = Authority(ground.folder, "Ended CA", days=-1)
+    bundle = ground.folder / "bundle.pem"
+    bundle.write_text(f"{ended.pem}{ground.authority.pem}")
+    home = str(ground.copy_home())
+    async with tls_server(ended.server("127.0.0.1", days=DAYS)) as port:
+        await ground.subscribe(ground.settings(HOME=home), ground.shop(url=f"https://127.0.0.1:{port}/"))
+        yield ground.settings(HOME=home, SENDING__CA_FILE=str(bundle))
 
 
 @asynccontextmanager
@@ -156,8 +198,17 @@ FAULTS: Sequence[Fault] = (
         make=set_to(DATABASE_URL="postgresql://user:password@127.0.0.1:1/leveret"),
     ),
     Fault(name="stranger's store", check="store", words="made with another store", make=_stranger),
+    Fault(name="silent PostgreSQL", check="store", words="does not answer", make=_silent_postgres),
+    Fault(name="spoiled secrets", check="keys", words="cannot be opened", make=in_copy(_spoil_secrets)),
+    Fault(name="missing key", check="keys", words="sealed with store key", make=in_copy(_remove_key)),
     Fault(name="lost key", check="keys", words="sealed with store key", make=in_copy(_swap_key)),
     Fault(name="silent name server", check="dns", words="answers nothing", make=_silent_name_server),
+    Fault(
+        name="silent name server without need",
+        check="dns",
+        words="answers nothing",
+        make=_needless_name_server,
+    ),
     Fault(name="unknown name", check="dns", words="does not exist", make=_no_such_name, level="warning"),
     Fault(name="forbidden address", check="egress", words="is not public", make=set_to(EGRESS__ALLOW="[]")),
     Fault(
@@ -165,6 +216,19 @@ FAULTS: Sequence[Fault] = (
         check="egress",
         words="the proxy 127.0.0.1:1",
         make=set_to(EGRESS__PROXY="http://user:password@127.0.0.1:1"),
+    ),
+    Fault(
+        name="proxy away without endpoints",
+        check="egress",
+        words="the proxy 127.0.0.1:1",
+        make=subscribed(EGRESS__PROXY="http://user:password@127.0.0.1:1"),
+    ),
+    Fault(name="silent proxy", check="egress", words="answers in time through it", make=_silent_proxy),
+    Fault(
+        name="bundle with an ended authority",
+        check="tls",
+        words="CN=Ended CA: ended at",
+        make=_partly_expired_bundle,
     ),
     Fault(
         name="unknown authority",

@@ -45,17 +45,24 @@ from topology.message_size import size_findings
 from topology.plan import Plan, build_plan
 from topology.probe import probe
 
-LOOK_S = 40.0  #: longest time for all questions over one connection
-HTTP_S = 20.0  #: longest time for all questions to the management API
-
 _NO_PRIVATE = "no broker: "
 _NO_ANSWER, _ASKS = "no broker answered: ", "; is it up, and is LEVERET_AMQP_URL right?"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bounds:
+    """Longest times for the answers of a broker that accepted a connection, in seconds."""
+
+    amqp_s: float = 40.0  #: for all questions over one connection
+    right_s: float = 5.0  #: for the answer about one right
+    http_s: float = 20.0  #: for all questions to the management API
 
 
 @dataclass(slots=True)
 class BrokerLook:
     """The broker, as far as it answered."""
 
+    bounds: Bounds = Bounds()
     findings: list[Finding] = field(default_factory=list)
     readings: list[ClockReading] = field(default_factory=list)
     options: AmqpOptions | None = None  #: of a broker that accepted a connection; None: none did
@@ -125,7 +132,7 @@ async def _over_http(login: ManagementLogin | None, plan: Plan, look: BrokerLook
     if login is None:
         return
     try:
-        async with asyncio.timeout(HTTP_S):
+        async with asyncio.timeout(look.bounds.http_s):
             snapshot, nodes = await asyncio.gather(fetch_snapshot(login), fetch_nodes(login))
     except TimeoutError:
         text, remedy = f"{login.url} does not answer in time", "look at the load of broker and network"
@@ -151,7 +158,7 @@ async def _over_amqp(
     version = str(underlay(connection).server_properties.get("version", ""))
     look.findings += version_findings(version, declares=settings.topology.declare)
     try:
-        async with asyncio.timeout(LOOK_S):
+        async with asyncio.timeout(look.bounds.amqp_s):
             await _compare(connection, settings, plan, look)
     except Blocked:
         look.is_alarmed = True
@@ -184,7 +191,9 @@ async def _compare(connection: AbstractConnection, settings: Settings, plan: Pla
         text = "were not tried, as the broker takes no publish"
         look.findings.append(note(Check.RIGHTS, "rights of the user", text, "end the alarm first"))
         return
-    missing, tried = await missing_rights(connection, plan, names, declares=declares)
+    missing, tried = await missing_rights(
+        connection, plan, names, declares=declares, call_s=look.bounds.right_s
+    )
     [url] = look.options.urls if look.options is not None else ("",)
     look.findings += rights_findings(missing, URL(url).user or "guest", checked=tried)
     look.differences += await size_findings(plan, connection)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 import ssl
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from cryptography import x509
 
@@ -30,7 +30,7 @@ def system_authority_findings(*, needed: bool) -> Sequence[Finding]:
     paths = ssl.get_default_verify_paths()
     make = fault if needed else warning
     if paths.cafile is not None and os.path.getsize(paths.cafile):
-        ended = _all_ended(Path(paths.cafile))
+        ended = _all_ended(paths.cafile)
         return () if ended is None else (make(Check.TLS, paths.cafile, ended, _INSTALL),)
     if paths.capath is not None and os.listdir(paths.capath):
         return ()
@@ -38,18 +38,23 @@ def system_authority_findings(*, needed: bool) -> Sequence[Finding]:
     return (make(Check.TLS, "this machine", text, _INSTALL),)
 
 
-def _all_ended(bundle: Path) -> str | None:
+def _all_ended(bundle: str) -> str | None:
     """Return a text if *bundle* has no authority that is valid now."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     try:
-        found = _validities("", certificates(bundle.read_text(encoding="utf-8", errors="replace")))
-    except OSError as error:
-        return f"cannot be read: {error.strerror}"
-    except ValueError:  # one in another form does not make the others unusable
-        return None
-    now = time.time()
-    if any(each.begins <= now < each.ends for each in found):
+        context.load_verify_locations(cafile=bundle)
+    except OSError as error:  # ssl.SSLError is one
+        return f"cannot be read as PEM: {error.strerror or error}"
+    now, found = time.time(), context.get_ca_certs()
+    if any(_begins_and_ends(each)[0] <= now < _begins_and_ends(each)[1] for each in found):
         return None
     return f"has {len(found)} authorities, and none of them is valid now"
+
+
+def _begins_and_ends(authority: Mapping[str, Any]) -> tuple[float, float]:
+    """Return the validity of an authority that OpenSSL has read, in Unix seconds."""
+    begins, ends = (ssl.cert_time_to_seconds(authority[name]) for name in ("notBefore", "notAfter"))
+    return begins, ends
 
 
 def certificate_findings_of(

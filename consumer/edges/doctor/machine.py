@@ -59,8 +59,8 @@ def _hard_limit() -> int:
     return HANDLES_MAX if hard == resource.RLIM_INFINITY else min(hard, HANDLES_MAX)
 
 
-async def look_at_daemon(settings: Settings) -> Sequence[Finding]:
-    """Return whether a daemon answers at the listen address, and why it is not ready."""
+async def look_at_daemon(settings: Settings, limit_s: float = DAEMON_S) -> Sequence[Finding]:
+    """Return whether a daemon answers at the listen address within *limit_s*, and why it is not ready."""
     try:
         at = daemon_address(settings)
     except ConfigError as error:
@@ -72,8 +72,8 @@ async def look_at_daemon(settings: Settings) -> Sequence[Finding]:
     subject = f"the daemon at {at}"
     try:
         async with (
-            asyncio.timeout(DAEMON_S),
-            httpx2.AsyncClient(timeout=DAEMON_S, trust_env=False) as client,
+            asyncio.timeout(limit_s),
+            httpx2.AsyncClient(timeout=limit_s, trust_env=False) as client,
         ):
             answer = await client.get(f"http://{at}/readyz")
     except httpx2.ConnectError:

@@ -67,7 +67,7 @@ class Blocked(Exception):
 
 
 async def missing_rights(
-    connection: AbstractConnection, plan: Plan, names: Names, *, declares: bool
+    connection: AbstractConnection, plan: Plan, names: Names, *, declares: bool, call_s: float = CALL_S
 ) -> tuple[Sequence[str], int]:
     """Return the rights that the user lacks, such as ``write to leveret.wait``, and how many were tried.
 
@@ -78,6 +78,7 @@ async def missing_rights(
         plan: The plan with the queues to consume.
         names: Names of the exchanges to publish to.
         declares: Whether the worker declares the topology itself.
+        call_s: Longest wait for one answer, in seconds.
 
     Raises:
         Blocked: the broker stopped to read after a publish.
@@ -88,7 +89,7 @@ async def missing_rights(
     missing = []
     for each in tries:
         try:
-            refusal = await _refusal(channels, each.send)
+            refusal = await _refusal(channels, each.send, call_s)
         except TimeoutError:
             if each.right.startswith(_WRITE) and not each.source:
                 raise Blocked from None
@@ -211,14 +212,14 @@ async def _ignore(_message: DeliveredMessage) -> Any:
     """Settle nothing: the channel is closed at once, and the broker takes its messages back."""
 
 
-async def _refusal(channels: Channels, send: Send) -> str | None:
+async def _refusal(channels: Channels, send: Send, call_s: float) -> str | None:
     """Return the broker's text about a missing right; None if it refuses for another reason, or not at all.
 
     Raises:
         TimeoutError: it does not answer.
     """
     try:
-        async with asyncio.timeout(CALL_S):
+        async with asyncio.timeout(call_s):
             await send(await channels.wire())
             await channels.close()  # nothing was refused: leave no consumer behind
     except ChannelAccessRefused as error:

@@ -41,7 +41,7 @@ def test_a_line_names_a_fault_only_with_remedy_level_and_exit_code() -> None:
 
 
 async def test_the_proof_of_the_doctor_on_a_vhost(tmp_path: Path, vhost: str, broker: BrokerEndpoint) -> None:
-    """Each fault that leaves the node as it is, is named; no output contains a secret."""
+    """One fault of each check that leaves the node as it is: each is named, and no output has a secret."""
     scheme, rest = broker.management_url.split("://")
     management = f"{scheme}://{broker.user}:{broker.password}@{rest}"
     bench = Bench(folder=tmp_path / "run", amqp_url=vhost, management_url=management)

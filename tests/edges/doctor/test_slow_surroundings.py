@@ -1,0 +1,196 @@
+"""Surroundings that accept a connection and then answer slowly or never: each look ends, and names them."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+
+from consumer.core.tools.doctor.finding import Check, Finding, Level
+from consumer.edges.doctor.broker import Bounds, BrokerLook, look_at_broker
+from consumer.edges.doctor.in_time import in_time
+from consumer.edges.doctor.machine import look_at_daemon
+from consumer.edges.doctor.network import NetworkLook, look_at_network
+from consumer.edges.doctor.store import StoreLook, look_at_store
+from consumer.settings import Settings, load_settings
+from tests.support.broker.behaviour import V4_0, V4_2_6, V4_3_7, Behaviour
+from tests.support.broker.fake_broker import FakeBroker
+from tests.support.servers.raw_server import Call, LoopbackServer, RawServer
+
+CHANNEL_OPEN = bytes([0, 0, 0, 5, 0, 20, 0, 10])
+"""Size, class and method in the frame of a channel.open. Source: AMQP 0-9-1, 1.5."""
+PUBLISH = bytes([0, 60, 0, 40])
+"""Class and method of a basic.publish. Source: AMQP 0-9-1, 1.8."""
+
+SHORT = Bounds(amqp_s=5.0, right_s=0.5, http_s=0.5)
+
+
+class Freezing(LoopbackServer):
+    """A relay to a broker that passes on nothing more after a certain method of the client."""
+
+    def __init__(self, amqp_url: str, method: bytes) -> None:
+        super().__init__()
+        self._parts = urlsplit(amqp_url)
+        self._method = method
+
+    @property
+    def url(self) -> str:
+        """The broker's URL by way of the relay."""
+        parts = self._parts
+        return f"amqp://{parts.username}:{parts.password}@127.0.0.1:{self.port}{parts.path}"
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Pass both directions on until the method comes; then stay silent."""
+        far_reader, far_writer = await asyncio.open_connection(self._parts.hostname, self._parts.port)
+        back = asyncio.create_task(_pump(far_reader, writer))
+        try:
+            while self._method not in (data := await reader.read(65_536)):
+                if not data:
+                    return
+                far_writer.write(data)
+            back.cancel()
+            while await reader.read(65_536):
+                pass
+        finally:
+            back.cancel()
+            far_writer.transport.abort()
+
+
+async def _pump(source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> None:
+    while data := await source.read(65_536):
+        sink.write(data)
+
+
+async def trickle(call: Call) -> None:
+    """Answer with a head that has no end."""
+    await call.say(b"HTTP/1.1 200 OK\r\n")
+    while True:
+        await call.say(b"x: y\r\n")
+        await asyncio.sleep(0.05)
+
+
+def settings(home: Path, **values: str) -> Settings:
+    """Return settings; keywords are variables without their prefix."""
+    few = {"TOPOLOGY__LANES": "2", "TOPOLOGY__RUNGS_S": "[0.5, 1.0]", "HOME": str(home)}
+    return load_settings({f"LEVERET_{name}": value for name, value in (few | values).items()})
+
+
+def faults(look: BrokerLook) -> list[tuple[Check, str]]:
+    """Return check and text of the faults."""
+    return [(each.check, each.text) for each in look.findings if each.level is Level.FAULT]
+
+
+async def test_a_slow_broker_is_not_taken_for_a_blocked_one(tmp_path: Path, vhost: str) -> None:
+    """A broker that answers nothing any more, before any publish, has no alarm."""
+    look = BrokerLook(bounds=SHORT)
+    async with Freezing(vhost, CHANNEL_OPEN) as frozen:
+        await look_at_broker(settings(tmp_path, AMQP_URL=frozen.url), look)
+
+    assert faults(look) == [(Check.LOGIN, "the broker does not answer each question in time")]
+    assert not look.is_alarmed
+
+
+async def test_a_broker_that_reads_nothing_after_a_publish_is_blocked(tmp_path: Path, vhost: str) -> None:
+    """Under an alarm RabbitMQ reads no more from a connection that publishes; nothing else is tried then."""
+    look = BrokerLook(bounds=SHORT)
+    async with Freezing(vhost, PUBLISH) as frozen:
+        await look_at_broker(settings(tmp_path, AMQP_URL=frozen.url), look)
+
+    assert [check for check, _ in faults(look)] == [Check.ALARMS]
+    assert look.is_alarmed
+
+
+async def test_a_management_api_that_never_ends_its_answer(tmp_path: Path, vhost: str) -> None:
+    """It costs its bound only, and the questions over AMQP follow."""
+    look = BrokerLook(bounds=Bounds(http_s=0.5))
+    async with RawServer(trickle) as server:
+        await look_at_broker(settings(tmp_path, AMQP_URL=vhost, AMQP__MANAGEMENT_URL=server.url("")), look)
+
+    [found] = [each for each in look.findings if each.subject == "the management API"]
+    assert (found.level, "in time" in found.text) == (Level.WARNING, True)
+    assert any(each.check is Check.RIGHTS and each.level is Level.OK for each in look.findings)
+
+
+async def test_a_listener_that_never_ends_its_answer(tmp_path: Path) -> None:
+    """Another program at the daemon's address is named as such."""
+    async with RawServer(trickle) as server:
+        [found] = await look_at_daemon(settings(tmp_path, LISTEN=f"127.0.0.1:{server.port}"), 0.5)
+
+    assert (found.level, "TimeoutError" in found.text) == (Level.FAULT, True)
+
+
+async def test_a_postgresql_that_never_answers(tmp_path: Path) -> None:
+    """The store's own bound applies."""
+    look = StoreLook()
+    async with RawServer(Call.gone) as server:
+        url = f"postgresql://user:hush@127.0.0.1:{server.port}/leveret"
+        await look_at_store(settings(tmp_path, DATABASE_URL=url, STORE__BUSY_TIMEOUT_S="0.5"), look)
+
+    [found] = look.findings
+    assert (found.check, found.level, "does not answer" in found.text) == (Check.STORE, Level.FAULT, True)
+
+
+async def test_name_servers_of_the_settings_are_needed(tmp_path: Path) -> None:
+    """The next endpoint has a name, even if the present ones are addresses."""
+    look = NetworkLook()
+    async with RawServer(Call.gone) as server:
+        chosen = settings(tmp_path, SENDING__DNS_SERVERS=f'["127.0.0.1:{server.port}"]')
+        await look_at_network(chosen, [], 10, look)
+
+    assert [each.level for each in look.findings if each.check is Check.DNS] == [Level.FAULT]
+
+
+@pytest.mark.parametrize(
+    ("behaviour", "declares", "expected"),
+    [
+        (V4_0, "true", Level.OK),
+        (V4_2_6, "true", Level.WARNING),
+        (V4_2_6, "false", Level.FAULT),
+        (V4_3_7, "false", Level.WARNING),
+    ],
+)
+async def test_the_version_is_that_of_the_server(
+    tmp_path: Path, behaviour: Behaviour, declares: str, expected: Level
+) -> None:
+    """It comes from the connection itself, so it is known without the management API."""
+    look = BrokerLook(bounds=SHORT)
+    async with FakeBroker(behaviour) as server:
+        await look_at_broker(settings(tmp_path, AMQP_URL=server.url, TOPOLOGY__DECLARE=declares), look)
+
+    [found] = [each for each in look.findings if each.check is Check.VERSION]
+    assert (found.subject, found.level) == (f"RabbitMQ {behaviour.version}", expected)
+
+
+async def test_a_look_that_ends_adds_nothing() -> None:
+    """Its results are kept by itself."""
+
+    async def ends() -> None: ...
+
+    assert await in_time(ends(), Check.STORE, "the store", 5.0) == ()
+
+
+async def test_a_look_that_hangs_is_a_fault() -> None:
+    """It is cancelled, and can close its connections."""
+    closed = asyncio.Event()
+
+    async def hangs() -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            closed.set()
+
+    [found] = await in_time(hangs(), Check.STORE, "the store", 0.01)
+    assert (found.check, found.level, found.subject) == (Check.STORE, Level.FAULT, "the store")
+    assert closed.is_set()
+
+
+async def test_the_error_of_a_look_is_raised() -> None:
+    """A bug is not a fault of the surroundings."""
+
+    async def breaks() -> Finding:
+        raise KeyError("x")
+
+    with pytest.raises(KeyError):
+        await in_time(breaks(), Check.STORE, "the store", 5.0)
