@@ -199,7 +199,7 @@ FAULTS: Sequence[Fault] = (
     ),
     Fault(name="stranger's store", check="store", words="made with another store", make=_stranger),
     Fault(name="silent PostgreSQL", check="store", words="does not answer", make=_silent_postgres),
-    Fault(name="spoiled secrets", check="keys", words="cannot be opened", make=in_copy(_spoil_secrets)),
+    Fault(name="spoiled secrets", check="keys", words="secrets are damaged", make=in_copy(_spoil_secrets)),
     Fault(name="missing key", check="keys", words="sealed with store key", make=in_copy(_remove_key)),
     Fault(name="lost key", check="keys", words="sealed with store key", make=in_copy(_swap_key)),
     Fault(name="silent name server", check="dns", words="answers nothing", make=_silent_name_server),

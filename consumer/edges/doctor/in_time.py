@@ -15,7 +15,7 @@ GRACE_S: Final = 5.0  #: longest time for the look to close its connections afte
 async def in_time(
     look: Coroutine[Any, Any, object], check: Check, subject: str, limit_s: float = LIMIT_S
 ) -> Sequence[Finding]:
-    """Run *look*; return a fault if it does not end in time, and nothing otherwise.
+    """Run *look*; return a fault if it does not end in time or the system refuses it, and nothing otherwise.
 
     A look that ignores its cancellation for :data:`GRACE_S` is left behind.
 
@@ -26,7 +26,7 @@ async def in_time(
         limit_s: Longest time, in seconds.
 
     Raises:
-        Exception: any error of *look*.
+        Exception: any error of *look* that the system does not cause.
     """
     task = asyncio.ensure_future(look)
     try:
@@ -34,6 +34,9 @@ async def in_time(
         if task.done():
             task.result()
             return ()
+    except OSError as error:
+        remedy = "correct the rights of the named file, or raise the limit that it names"
+        return (fault(check, subject, f"cannot be examined: {error}", remedy),)
     finally:
         if not task.done():
             task.cancel()

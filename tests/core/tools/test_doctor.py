@@ -18,7 +18,13 @@ from consumer.core.tools.doctor.broker import (
     rights_findings,
     version_findings,
 )
-from consumer.core.tools.doctor.endpoints import Way, name_server_findings, untried_findings, way_findings
+from consumer.core.tools.doctor.endpoints import (
+    Way,
+    name_server_findings,
+    proxy_findings,
+    untried_findings,
+    way_findings,
+)
 from consumer.core.tools.doctor.finding import (
     TEXT_MAX,
     Check,
@@ -206,6 +212,29 @@ def test_a_certificate_that_ends(times: Sequence[tuple[float, float]], expected:
     found = certificate_findings([validity(*each) for each in times], NOW, "renew it")
 
     assert levels(found) == [(Check.TLS, level) for level in expected]
+
+
+def test_an_ended_authority_that_may_be_the_needed_one() -> None:
+    """Where an endpoint was refused for an ended certificate, one valid authority is not enough."""
+    bundle = [validity(-9, 0), validity(-1, SOON_S)]
+
+    assert levels(certificate_findings(bundle, NOW, "renew it", needed=True)) == [(Check.TLS, Level.FAULT)]
+
+
+@pytest.mark.parametrize(
+    ("away", "kinds", "expected"),
+    [
+        (None, [], []),
+        ("the proxy p:1 cannot be reached", [], [(Check.EGRESS, Level.FAULT)]),
+        (None, [OutcomeKind.TIMEOUT_CONNECT] * 2, [(Check.EGRESS, Level.FAULT)]),
+        (None, [OutcomeKind.TIMEOUT_CONNECT, None], []),
+    ],
+)
+def test_a_proxy_that_is_away_or_silent(
+    away: str | None, kinds: Sequence[OutcomeKind | None], expected: Sequence[tuple[Check, Level]]
+) -> None:
+    """It is named even if no endpoint was tried, or if none answers through it."""
+    assert levels(proxy_findings(away, [replace(WAY, kind=kind) for kind in kinds])) == expected
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ from aiohttp import web
 from consumer.core.changes.merge import StoredEntry
 from consumer.core.model import OutcomeKind
 from consumer.core.tools.doctor.finding import Check, Finding, Level
+from consumer.edges.doctor.certificates import system_authority_findings
 from consumer.edges.doctor.clocks import postgres_reading, reading_of
 from consumer.edges.doctor.endpoints import WayFinder, endpoints_of
 from consumer.edges.doctor.machine import home_state, look_at_daemon
@@ -141,6 +142,29 @@ async def test_certificate_files_that_cannot_be_used(tmp_path: Path, authority: 
     assert any(str(empty) in subject for subject in subjects)
     assert any("none.pem" in subject for subject in subjects)
     assert "acme/shop tls.ca: CN=old" in subjects
+
+
+@pytest.mark.parametrize(("days", "expected"), [(90, []), (-1, [Level.FAULT])])
+def test_the_authorities_of_this_machine(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, days: int, expected: list[Level]
+) -> None:
+    """The bundle that OpenSSL reads has to contain one authority that is valid now."""
+    monkeypatch.setenv("SSL_CERT_FILE", Authority(tmp_path, days=days).file)
+
+    assert [each.level for each in system_authority_findings(needed=True)] == expected
+
+
+def test_authorities_that_cannot_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file that is not PEM, and none at all."""
+    spoiled = tmp_path / "spoiled.pem"
+    spoiled.write_text("no certificate")
+    monkeypatch.setenv("SSL_CERT_FILE", str(spoiled))
+    [unreadable] = system_authority_findings(needed=True)
+    monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "none.pem"))
+    monkeypatch.setenv("SSL_CERT_DIR", str(tmp_path / "none"))
+    [absent] = system_authority_findings(needed=False)
+
+    assert (unreadable.level, absent.level) == (Level.FAULT, Level.WARNING)
 
 
 def test_the_state_folder_is_looked_at(tmp_path: Path) -> None:

@@ -7,6 +7,8 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
+from pamqp import frame
+from pamqp.commands import Channel
 
 from consumer.core.tools.doctor.finding import Check, Finding, Level
 from consumer.edges.doctor.broker import Bounds, BrokerLook, look_at_broker
@@ -19,12 +21,11 @@ from tests.support.broker.behaviour import V4_0, V4_2_6, V4_3_7, Behaviour
 from tests.support.broker.fake_broker import FakeBroker
 from tests.support.servers.raw_server import Call, LoopbackServer, RawServer
 
-CHANNEL_OPEN = bytes([0, 0, 0, 5, 0, 20, 0, 10])
-"""Size, class and method in the frame of a channel.open. Source: AMQP 0-9-1, 1.5."""
+CHANNEL_OPEN = frame.marshal(Channel.Open(), 1)
 PUBLISH = bytes([0, 60, 0, 40])
 """Class and method of a basic.publish. Source: AMQP 0-9-1, 1.8."""
 
-SHORT = Bounds(amqp_s=5.0, right_s=0.5, http_s=0.5)
+SHORT = Bounds(amqp_s=2.0, http_s=0.5)
 
 
 class Freezing(LoopbackServer):
@@ -94,7 +95,7 @@ async def test_a_slow_broker_is_not_taken_for_a_blocked_one(tmp_path: Path, vhos
 
 async def test_a_broker_that_reads_nothing_after_a_publish_is_blocked(tmp_path: Path, vhost: str) -> None:
     """Under an alarm RabbitMQ reads no more from a connection that publishes; nothing else is tried then."""
-    look = BrokerLook(bounds=SHORT)
+    look = BrokerLook()
     async with Freezing(vhost, PUBLISH) as frozen:
         await look_at_broker(settings(tmp_path, AMQP_URL=frozen.url), look)
 
@@ -184,6 +185,16 @@ async def test_a_look_that_hangs_is_a_fault() -> None:
     [found] = await in_time(hangs(), Check.STORE, "the store", 0.01)
     assert (found.check, found.level, found.subject) == (Check.STORE, Level.FAULT, "the store")
     assert closed.is_set()
+
+
+async def test_a_refusal_of_the_system_is_a_fault() -> None:
+    """Such as a folder that this user may not list."""
+
+    async def refused() -> None:
+        raise PermissionError(13, "Permission denied", "/etc/ssl/private")
+
+    [found] = await in_time(refused(), Check.TLS, "the network", 5.0)
+    assert (found.level, "/etc/ssl/private" in found.text) == (Level.FAULT, True)
 
 
 async def test_the_error_of_a_look_is_raised() -> None:

@@ -55,7 +55,9 @@ def key_findings(keys: Sequence[KeyState], locked: Sequence[tuple[str, str]]) ->
     by_reason: dict[str, list[str]] = {}
     for name, reason in locked:
         by_reason.setdefault(reason, []).append(name)
-    remedy = "bring the key back (LEVERET_STORE__KEY, LEVERET_STORE__KEY_FILE), or give new secrets"
+    remedy = (
+        "bring back the key (LEVERET_STORE__KEY, LEVERET_STORE__KEY_FILE) or a backup, or give new secrets"
+    )
     for reason, owners in by_reason.items():
         yield fault(Check.KEYS, names(owners), reason, remedy)
     if not by_reason:
