@@ -36,14 +36,18 @@ async def examine(settings: Settings, most_endpoints: int = ENDPOINTS) -> Sequen
     """
     broker, store, network = BrokerLook(), StoreLook(), NetworkLook()
     machine, daemon, doubts, subscriptions = (list[Finding]() for _ in range(4))
-    late = await asyncio.gather(
-        in_time(look_at_broker(settings, broker), Check.LOGIN, "the broker"),
-        in_time(look_at_store(settings, store), Check.STORE, "the store"),
-        in_time(_kept(asyncio.to_thread(look_at_machine, settings), machine), Check.HOME, str(settings.home)),
-        in_time(_kept(look_at_daemon(settings), daemon), Check.DAEMON, "the daemon"),
-    )
+    overdue = [
+        *await asyncio.gather(
+            in_time(look_at_broker(settings, broker), Check.LOGIN, "the broker"),
+            in_time(look_at_store(settings, store), Check.STORE, "the store"),
+            in_time(
+                _kept(asyncio.to_thread(look_at_machine, settings), machine), Check.HOME, str(settings.home)
+            ),
+            in_time(_kept(look_at_daemon(settings), daemon), Check.DAEMON, "the daemon"),
+        )
+    ]
     network.wants_time = not (broker.readings or store.readings)
-    late_too = await asyncio.gather(
+    overdue += await asyncio.gather(
         in_time(
             look_at_network(settings, store.entries, most_endpoints, network), Check.EGRESS, "the network"
         ),
@@ -60,8 +64,7 @@ async def examine(settings: Settings, most_endpoints: int = ENDPOINTS) -> Sequen
         network.findings,
         subscriptions,
         daemon,
-        *late,
-        *late_too,
+        *overdue,
     )
     return joined(finding for part in parts for finding in part)
 

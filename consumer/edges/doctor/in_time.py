@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from consumer.core.tools.doctor.finding import Check, Finding, fault
 
-LIMIT_S: Final = 90.0  #: longest time of a look; its own questions have shorter bounds
+LIMIT_S: Final = 80.0  #: longest time of a look; its own questions have shorter bounds
 GRACE_S: Final = 5.0  #: longest time for the look to close its connections afterwards
 
 
