@@ -29,7 +29,7 @@ from tests.support.broker.load import secret_of
 from tests.support.processes.children import free_port, python_env
 from tests.support.servers.certificates import Authority
 
-COMMAND_S = 120.0
+COMMAND_S = 300.0  # longer than every bound of the doctor together
 DAYS = 90  #: until the certificates end, so that nothing warns of that
 HUSHED = ("hush-token", "hush-bearer")  #: parts of URL and credentials that no output may contain
 SHOP: Mapping[str, object] = {
