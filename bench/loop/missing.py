@@ -1,7 +1,7 @@
 """A rung that takes messages and gives none back: how long until series, alert and status show it.
 
-The rung's dead-letter worker is ended, as if it waited for a node that is away: publishes are confirmed, and
-the rung's messages do not come back. The alert counts as raised when its series has been above 0 for the time
+The rung's dead-letter process is suspended, as if it waited for a node that is away: publishes are confirmed,
+and the rung's messages do not come back. (The broker replaces a process that ended.) The alert counts as raised when its series has been above 0 for the time
 that its rule waits; Prometheus itself is not started.
 """
 
@@ -41,11 +41,10 @@ def rung_queue(ttl_s: float) -> str:
     return f"leveret.wait.{round(ttl_s * 1000)}"
 
 
-def ending(queue: str) -> str:
-    """Return the Erlang expression that ends the dead-letter worker of *queue* for good."""
+def suspending(queue: str) -> str:
+    """Return the Erlang expression that suspends the dead-letter process of *queue* for good."""
     return (
-        "[ok = supervisor:terminate_child(rabbit_fifo_dlx_sup, P) || "
-        "{_, P, _, _} <- supervisor:which_children(rabbit_fifo_dlx_sup), "
+        "[sys:suspend(P) || {_, P, _, _} <- supervisor:which_children(rabbit_fifo_dlx_sup), "
         f'element(4, element(2, sys:get_state(P))) =:= <<"{queue}">>].'
     )
 
@@ -82,11 +81,10 @@ async def publish_until(url: str, stop: asyncio.Event) -> list[EventSpec]:
 
 
 async def seen_s(bench: Bench, broker: Broker, daemon: Daemon, ttl_s: float) -> float:
-    """End the rung's worker; return the seconds until series, alert and status show it."""
+    """Suspend the rung's process; return the seconds until series, alert and status show it."""
     queue = rung_queue(ttl_s)
-    ended = await broker.evaluate(ending(queue))
-    if ended == "[]":
-        raise LookupError(f"{queue} has no dead-letter worker")
+    if "ok" not in await broker.evaluate(suspending(queue)):
+        raise LookupError(f"{queue} has no dead-letter process")
     began = time.monotonic()
     shown: dict[str, float] = {}
     while len(shown) < 2 and time.monotonic() - began < GIVE_UP_S:
@@ -103,7 +101,7 @@ async def seen_s(bench: Bench, broker: Broker, daemon: Daemon, ttl_s: float) -> 
 
 
 async def watch_one(bench: Bench, ttl_s: float) -> float:
-    """Start everything anew, as a rung without its worker is of no more use; return :func:`seen_s`."""
+    """Start everything anew, as a suspended rung is of no more use; return :func:`seen_s`."""
     folder = bench.folder / f"ttl-{ttl_s:g}"
     folder.mkdir()
     async with (
