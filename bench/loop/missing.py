@@ -1,8 +1,8 @@
 """A rung that takes messages and gives none back: how long until series, alert and status show it.
 
 The rung's dead-letter process is suspended, as if it waited for a node that is away: publishes are confirmed,
-and the rung's messages do not come back. (The broker replaces a process that ended.) The alert counts as raised when its series has been above 0 for the time
-that its rule waits; Prometheus itself is not started.
+and the rung's messages do not come back. (The broker replaces a process that ended.) The alert counts as
+raised when its series has been above 0 for the time that its rule waits; Prometheus itself is not started.
 """
 
 from __future__ import annotations
