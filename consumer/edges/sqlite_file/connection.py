@@ -71,16 +71,18 @@ class SqliteConnections:
         """Run a step in a thread."""
         return await asyncio.get_running_loop().run_in_executor(self._threads, step)
 
+    def take(self) -> _Opened | None:
+        """Return an open file that waits for a reader; None without one, or if the file was replaced."""
+        now, identity = time.monotonic(), self._identity() if self._free else None
+        while self._free:
+            kept = self._free.pop()
+            if now < kept.until and kept.identity == identity:
+                return kept
+            self._threads.submit(kept.raw.close)
+        return None
+
     def open_to_read(self) -> _Opened:
         """Return the file, open; on a disk that refuses writes, in a way that needs no index of its log."""
-        while self._free:
-            try:
-                kept = self._free.pop()
-            except IndexError:  # another thread was faster
-                break
-            if time.monotonic() < kept.until and kept.identity == self._identity():
-                return kept
-            kept.raw.close()
         try:
             raw = self.open(READ_WRITE)
             try:
@@ -116,10 +118,15 @@ class SqliteConnections:
         return raw
 
     def keep(self, opened: _Opened) -> bool:
-        """Take back a file for the next reader; return False if it has to be closed."""
+        """Take back a file for the next reader; return False if it has to be closed.
+
+        Its next transaction begins here, as each statement in a thread waits for the interpreter's lock. It
+        locks nothing before its first read. Source: SQLite, "Transaction", DEFERRED.
+        """
         rest_s = opened.until - time.monotonic()
         if opened.identity is None or rest_s <= 0 or len(self._free) >= KEPT_MAX:
             return False
+        opened.raw.execute("BEGIN")
         self._free.append(opened)
         asyncio.get_running_loop().call_later(rest_s, self._close_old)
         return True
@@ -195,6 +202,8 @@ class Connection:
 
     async def run(self, step: Callable[[sqlite3.Connection], _T]) -> _T:
         """Run a step in a thread, after those before it; a reader begins a transaction with it."""
+        if self._opened is None and self._is_reader and self._is_sound:
+            self._opened = self._connections.take()
         try:
             return await self._connections.in_thread(lambda: self._step(step))
         except BaseException:
