@@ -11,12 +11,13 @@ import os
 import signal
 from collections.abc import Coroutine, Iterable, Mapping, Sequence
 from math import inf
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import uvloop
 
 from consumer.core.errors import LeveretError
 from consumer.core.text.hosts import url_of
+from consumer.daemon.api_process import ApiProcess
 from consumer.daemon.build import Run, Worker
 from consumer.daemon.start_report import StartReport
 from consumer.edges.management.reach import reach_broker
@@ -24,9 +25,6 @@ from consumer.edges.process import logs
 from consumer.edges.process.startup import raise_handle_limit
 from consumer.settings import Settings
 from consumer.tasks import TaskEnded, end, error_of
-
-if TYPE_CHECKING:
-    from consumer.web.server import RunningApi
 
 BROKER_STARTS = "the private broker is starting"
 FORCED_FLUSH_S = 0.2  #: the longest that a second signal waits for whoever reads the log
@@ -72,7 +70,9 @@ class Life:
         _tune_collector()
         port = await worker.health.start(settings.listen_host, settings.listen_port)
         outside.sender.guard.protect(settings.listen_host, port)
-        api = await self._start_api()
+        api = None
+        if settings.api.listen is not None:
+            api = ApiProcess.start(settings, worker.stopping)
         self._report_start(port)
         routines = (
             *self._routines(),
@@ -102,18 +102,7 @@ class Life:
         self._observe.said("daemon.stopped", code=code)
         return code
 
-    async def _start_api(self) -> RunningApi | None:
-        """Serve the HTTP API beside the worker if the settings name an address for it; return it.
-
-        Its end does not end the worker: deliveries matter more.
-        """
-        if self._worker.settings.api.listen is None:
-            return None
-        from consumer.web.server import RunningApi  # noqa: PLC0415 (FastAPI costs 0.3 s and 25 MB)
-
-        return await RunningApi.start(self._worker.settings, self._worker.outside.clock)
-
-    def _urls(self, port: int, api: RunningApi | None) -> Mapping[str, str]:
+    def _urls(self, port: int, api: ApiProcess | None) -> Mapping[str, str]:
         """Return the addresses of this worker, by what they serve."""
         place = url_of("http", self._worker.settings.listen_host, port)
         urls = {"health": f"{place}/readyz", "metrics": f"{place}/metrics"}

@@ -9,7 +9,8 @@ from typing import Any
 from fastapi.dependencies.models import Dependant
 from fastapi.routing import APIRoute
 
-from consumer.web.app import PAGE_ROUTERS, ROUTERS
+from consumer.web.app import ROUTERS
+from consumer.web.pages_routes.site import PAGE_ROUTERS
 from docs import generate
 from tests.support.web import Api
 
