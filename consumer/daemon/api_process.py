@@ -77,9 +77,10 @@ class ApiProcess:
                 pause_s = FIRST_PAUSE_S
             with suppress(TimeoutError):  # a signal to all processes may end the child first
                 await asyncio.wait_for(self._stopping.wait(), pause_s)
-                return
+                break
             pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
             structlog.get_logger().error("api.ended", code=code)
+        self._socket.close()  # a client must not wait for a child that never comes
 
     async def _serve(self) -> int:
         """Run one child to its end, and return its exit code.
