@@ -3,7 +3,8 @@
 Data flow: Settings -> socket -> child: ``leveret serve`` on that socket -> its log lines -> our log.
 
 The socket is ours, so that a client that comes before the child serves, or between two children, only waits.
-The child ends when its standard input does: with this process, however this process ends.
+The child writes a line to its standard output once it serves. It ends when its standard input does: with this
+process, however this process ends.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import socket
 import sys
-from asyncio.subprocess import DEVNULL, PIPE, STDOUT, Process
+from asyncio.subprocess import PIPE, Process
 from contextlib import suppress
 from typing import Final
 
@@ -22,6 +23,7 @@ from consumer.settings import Settings
 from consumer.tasks import FIRST_PAUSE_S, LONGEST_PAUSE_S, STEADY_S, end
 from consumer.web.listening import check_certificate, listen
 
+START_S: Final = 10.0  #: longest wait for the first child; deliveries matter more than requests
 STOP_S: Final = 15.0  #: seconds in which a child may end its requests; see consumer.web.server
 _READ_BYTES: Final = 65_536
 
@@ -39,6 +41,7 @@ class ApiProcess:
         self._socket = listening
         self._stopping = stopping
         self._child: Process | None = None
+        self._is_serving = asyncio.Event()  #: since the first child serves
         self._keeping = asyncio.create_task(self._keep(), name="api process")
 
     @classmethod
@@ -50,6 +53,11 @@ class ApiProcess:
         """
         check_certificate(settings.api)
         return cls(listen(settings.api), stopping)
+
+    async def serving(self) -> None:
+        """Return once the API serves, or after :data:`START_S`: no client waits behind the first events."""
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self._is_serving.wait(), START_S)
 
     async def stop(self) -> None:
         """Let the child end its requests, and wait for its end."""
@@ -89,19 +97,20 @@ class ApiProcess:
             OSError: it cannot be started.
         """
         handle = self._socket.fileno()
-        is_terminal = sys.stderr.isatty()  # there each process may write by itself
         child = self._child = await asyncio.create_subprocess_exec(
             *(sys.executable, "-m", "consumer", "serve", "--socket", str(handle)),
             stdin=PIPE,
-            stdout=DEVNULL if is_terminal else PIPE,
-            stderr=None if is_terminal else STDOUT,
+            stdout=PIPE,
+            stderr=None if sys.stderr.isatty() else PIPE,  # at a terminal each process may write by itself
             pass_fds=(handle,),
             start_new_session=True,  # Ctrl-C is for this process, which ends the child after its drain
         )
         if self._stopping.is_set():  # it was set while the child started
             child.terminate()
-        if child.stdout is not None:
-            await _pass_on(child.stdout)
+        if child.stdout is not None and await child.stdout.readline():
+            self._is_serving.set()
+        if child.stderr is not None:
+            await _pass_on(child.stderr)
         code = await child.wait()
         self._child = None
         return code

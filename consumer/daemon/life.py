@@ -60,6 +60,7 @@ class Life:
         self._worker = worker
         self._start = StartReport() if start is None else start
         self._observe = worker.outside.observe
+        self._api: ApiProcess | None = None
         self._is_asked = False  #: since the first signal
         self._forcing: asyncio.Task[None] | None = None  #: since the second signal
 
@@ -70,9 +71,8 @@ class Life:
         _tune_collector()
         port = await worker.health.start(settings.listen_host, settings.listen_port)
         outside.sender.guard.protect(settings.listen_host, port)
-        api = None
         if settings.api.listen is not None:
-            api = ApiProcess.start(settings, worker.stopping)
+            self._api = ApiProcess.start(settings, worker.stopping)
         self._report_start(port)
         routines = (
             *self._routines(),
@@ -89,8 +89,8 @@ class Life:
             ended += self._report_ended([task for task in serving.values() if task not in ended])
         code = 1 if ended else 0
         await end([*serving.values(), stopping])
-        if api is not None:
-            await api.stop()
+        if self._api is not None:
+            await self._api.stop()
         await worker.flow.store_sync.finish()
         if outside.history is not None:
             await outside.history.finish()
@@ -154,6 +154,8 @@ class Life:
         """Take nothing before the subscriptions are known: every event would count as unmatched."""
         worker, flow = self._worker, self._worker.flow
         await flow.store_sync.loaded.wait()
+        if self._api is not None:
+            await self._api.serving()
         records = worker.outside.store.records
         try:
             states, healths = await records.endpoint_states(), await records.healths()

@@ -26,7 +26,8 @@ def run(settings: Settings, handle: int | None = None) -> int:
 
     Args:
         settings: Settings of store, broker and API.
-        handle: A listening socket of the process that started this one and holds its standard input.
+        handle: A listening socket of the process that started this one. Its standard output gets a line once
+            the API serves, and its standard input ends with the process that started it.
 
     Raises:
         ConfigError: the API cannot listen.
@@ -51,6 +52,8 @@ async def _serve(settings: Settings, listening: socket.socket | None) -> int:
     if listening is not None:
         asyncio.get_running_loop().add_reader(sys.stdin, _on_input, stopping)
     api = await RunningApi.start(settings, listening)
+    if listening is not None:
+        os.write(sys.stdout.fileno(), b"serving\n")
     flushing = asyncio.create_task(logs.flush_always())
     waiting = asyncio.create_task(stopping.wait())
     await asyncio.wait({api.serving, waiting}, return_when=asyncio.FIRST_COMPLETED)
