@@ -7,6 +7,7 @@ records that a store existed: a missing file is then a fault, not an empty store
 
 from __future__ import annotations
 
+import asyncio
 import os
 import sqlite3
 import time
@@ -38,6 +39,7 @@ class SqliteDatabase(Database):
         super().__init__(_engine(self._connections.reader), str(self._file.path))
         self._writer = _engine(self._connections.writer)
         event.listen(self._writer.sync_engine, "begin", _begin)
+        self._turn = asyncio.Lock()  #: of a writer: those that wait in SQLite would each hold a thread
 
     def fingerprint(self) -> Hashable:
         """Return ``stat`` values of the file and its log; None soon after a change, when it is unreliable."""
@@ -89,7 +91,7 @@ class SqliteDatabase(Database):
 
     @asynccontextmanager
     async def _writing(self) -> AsyncIterator[AsyncConnection]:
-        async with self._writer.begin() as connection:
+        async with self._turn, self._writer.begin() as connection:
             yield connection
 
     _migrating = _writing
