@@ -13,6 +13,7 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 
+RETRY_S = 0.05  #: pause after a request before the API listens
 IN_FLIGHT_MAX = 64  #: a request beyond it is not sent
 REACHED = 0.9  #: part of the wanted rate that has to be answered
 
@@ -51,7 +52,7 @@ class ApiLoad:
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
-        """Keep the load up. A request before the API listens is lost."""
+        """Keep the load up, from the first answer of the API on."""
         sending = asyncio.create_task(self._send_all())
         try:
             yield
@@ -62,6 +63,9 @@ class ApiLoad:
                 writer.close()
 
     async def _send_all(self) -> None:
+        while not self.answered:
+            await self._send(self.paths[0])
+            await asyncio.sleep(RETRY_S)
         began, requests = time.monotonic(), set[asyncio.Task[None]]()
         try:
             for number in itertools.count():
