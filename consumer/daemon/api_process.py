@@ -18,6 +18,7 @@ from typing import Final
 
 import structlog
 
+from consumer.core.text.hosts import url_of
 from consumer.edges.process import logs
 from consumer.settings import Settings
 from consumer.tasks import FIRST_PAUSE_S, LONGEST_PAUSE_S, STEADY_S, end
@@ -31,13 +32,17 @@ _READ_BYTES: Final = 65_536
 class ApiProcess:
     """The child that serves the API, and a new one whenever it ends."""
 
-    def __init__(self, listening: socket.socket, stopping: asyncio.Event) -> None:
+    def __init__(self, settings: Settings, listening: socket.socket, stopping: asyncio.Event) -> None:
         """Start the first child.
 
         Args:
+            settings: Settings of the worker.
             listening: Socket of the API; it is closed by :meth:`stop`.
             stopping: Set once this worker ends; an end of the child is no fault then.
         """
+        host, _ = settings.api.place()
+        port = int(listening.getsockname()[1])
+        self.url = url_of("https" if settings.api.uses_tls else "http", host, port)
         self._socket = listening
         self._stopping = stopping
         self._child: Process | None = None
@@ -52,7 +57,7 @@ class ApiProcess:
             ConfigError: the address is taken or not of this machine, or a certificate cannot be used.
         """
         check_certificate(settings.api)
-        return cls(listen(settings.api), stopping)
+        return cls(settings, listen(settings.api), stopping)
 
     async def serving(self) -> None:
         """Return once the API serves, or after :data:`START_S`: no client waits behind the first events."""

@@ -19,6 +19,7 @@ from consumer.core.errors import LeveretError
 from consumer.core.text.hosts import url_of
 from consumer.daemon.api_process import ApiProcess
 from consumer.daemon.build import Run, Worker
+from consumer.daemon.readiness import API_STARTS
 from consumer.daemon.start_report import StartReport
 from consumer.edges.management.reach import reach_broker
 from consumer.edges.process import logs
@@ -76,7 +77,7 @@ class Life:
         self._report_start(port)
         routines = (
             *self._routines(),
-            ("start", self._start.run(worker.readiness.unready, self._urls(port, api))),
+            ("start", self._start.run(worker.readiness.unready, self._urls(port))),
         )
         serving = {name: asyncio.create_task(step, name=name) for name, step in routines}
         stopping = asyncio.create_task(worker.stopping.wait())
@@ -102,11 +103,11 @@ class Life:
         self._observe.said("daemon.stopped", code=code)
         return code
 
-    def _urls(self, port: int, api: ApiProcess | None) -> Mapping[str, str]:
+    def _urls(self, port: int) -> Mapping[str, str]:
         """Return the addresses of this worker, by what they serve."""
         place = url_of("http", self._worker.settings.listen_host, port)
         urls = {"health": f"{place}/readyz", "metrics": f"{place}/metrics"}
-        return urls if api is None else {**urls, "api": api.url}
+        return urls if self._api is None else {**urls, "api": self._api.url}
 
     def _report_start(self, port: int) -> None:
         settings, observe = self._worker.settings, self._observe
@@ -155,7 +156,9 @@ class Life:
         worker, flow = self._worker, self._worker.flow
         await flow.store_sync.loaded.wait()
         if self._api is not None:
+            worker.readiness.awaited.append(API_STARTS)
             await self._api.serving()
+            worker.readiness.awaited.clear()
         records = worker.outside.store.records
         try:
             states, healths = await records.endpoint_states(), await records.healths()
