@@ -145,6 +145,11 @@ class Nginx:
         times = sorted(await self._logged(mark, wanted))
         return (len(times) - 1) / max(0.001, times[-1] - times[0])
 
+    async def span(self, mark: Mark, wanted: int) -> tuple[float, float]:
+        """Return the times of the first and the last of *wanted* requests since *mark*, in Unix seconds."""
+        times = await self._logged(mark, wanted)
+        return min(times), max(times)
+
     async def _logged(self, mark: Mark, wanted: int) -> list[float]:
         """Return the time of each request since *mark* in Unix seconds, once the log holds *wanted*."""
         return [float(line.split(b" ", 1)[0]) for line in await self._lines(mark, wanted)]

@@ -219,7 +219,7 @@ def cli_tables() -> str:
     for names, command in _commands(typer.main.get_command(app), ("leveret",)):
         options = []
         for parameter in sorted(command.params, key=lambda each: each.param_type_name != "argument"):
-            if parameter.name == "help":
+            if parameter.name == "help" or getattr(parameter, "hidden", False):
                 continue
             if parameter.param_type_name == "argument":
                 options.append(f"`{(parameter.metavar or parameter.name or '').upper()}`")

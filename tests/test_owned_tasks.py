@@ -20,6 +20,7 @@ WATCHED = "a callback reports its end"
 RESTARTED = "it has no result; whoever needs it starts it again"
 
 OTHERS = {
+    "consumer/daemon/api_process.py": (1, AWAITED),
     "consumer/daemon/life.py": (3, AWAITED),
     "consumer/daemon/start_report.py": (1, AWAITED),
     "consumer/edges/broker/acks.py": (1, WATCHED),

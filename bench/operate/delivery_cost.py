@@ -1,12 +1,13 @@
 """Deliveries a second with 50 API requests a second against none: ``serve`` beside the worker, and inside it.
 
 Legs with and without requests take turns (ABBA); each drains the same lanes into the same nginx. The API
-listens in all of them.
+listens in all of them. A figure is valid only if the requests were answered at nearly that rate from the
+first delivery of a leg to its last one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from bench.broker import Broker
 from bench.core.legs import Track, race
@@ -38,22 +39,36 @@ async def compare(track: Track, name: str, port: int, token: str) -> Measured:
     """Race legs with requests to the API at *port* against legs without."""
     bench, shape = track.bench, Shape("f1")
     events = shape.events(bench.count(DELIVERIES, 40))
-    loads: list[ApiLoad] = []
+    loads: list[Mapping[str, object]] = []
 
     async def under_load() -> float:
-        load = ApiLoad(port, token, PATHS, REQUESTS_PER_S)
-        loads.append(load)
+        load, mark = ApiLoad(port, token, PATHS, REQUESTS_PER_S), track.nginx.mark()
         async with load.running():
-            return await track.run_daemon(events, len(events))
+            rate = await track.run_daemon(events, len(events))
+        loads.append(_seen(load, await track.nginx.span(mark, len(events))))
+        return rate
 
     async def alone() -> float:
         return await track.run_daemon(events, len(events))
 
     ratio = await race(bench, name, under_load, alone, bench.count(BLOCKS))
-    answers = [{"per_s": round(load.achieved_per_s, 1), "late": load.late} for load in loads]
-    bench.note(f"{name}_requests", answers)
-    valid = all(load.is_right for load in loads)
+    bench.note(f"{name}_requests", loads)
+    valid = all(load["is_right"] for load in loads)
     return Measured(name=name, value=round(ratio, 3), n=len(events), valid=valid)
+
+
+def _seen(load: ApiLoad, drain: tuple[float, float]) -> Mapping[str, object]:
+    """Return the answers of the API while the deliveries were made, from the first to the last."""
+    waits = sorted(load.waits_s) or [0.0]
+    return {
+        "is_right": load.is_right(*drain),
+        "per_s": round(load.rate_within(*drain), 1),
+        "drain_s": round(drain[1] - drain[0], 2),
+        "p50_ms": round(waits[len(waits) // 2] * 1000),
+        "p95_ms": round(waits[int(len(waits) * 0.95)] * 1000),
+        "unsent": load.unsent,
+        "statuses": dict(load.statuses),
+    }
 
 
 async def prove(bench: Bench) -> Sequence[Measured]:

@@ -1,4 +1,7 @@
-"""Send API requests at a steady rate with little CPU: the worker shares the machine."""
+"""Send API requests at a steady rate with little CPU: the worker shares the machine.
+
+The load is open: each request begins at its time, whether earlier ones were answered or not.
+"""
 
 from __future__ import annotations
 
@@ -10,8 +13,11 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 
-CONNECTIONS = 4
-RETRY_S = 0.05  #: pause after a refused connection: the API may not listen yet
+RETRY_S = 0.05  #: pause after a request before the API listens
+IN_FLIGHT_MAX = 64  #: a request beyond it is not sent
+REACHED = 0.9  #: part of the wanted rate that has to be answered
+
+_Connection = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
 @dataclass(slots=True)
@@ -20,9 +26,9 @@ class ApiLoad:
 
     Attributes:
         statuses: Answers by their status.
-        late: Requests that began over a second after their time, as all connections were busy.
-        began: Monotonic time of the first answer; 0 before it.
-        ended: Monotonic time of the last answer.
+        answered: Unix seconds of each answer.
+        waits_s: Seconds from each request to its answer.
+        unsent: Requests that were not sent, as too many were in flight.
     """
 
     port: int
@@ -30,65 +36,72 @@ class ApiLoad:
     paths: Sequence[str]
     rate_per_s: float
     statuses: Counter[int] = field(default_factory=Counter)
-    late: int = 0
-    began: float = 0.0
-    ended: float = 0.0
+    answered: list[float] = field(default_factory=list)
+    waits_s: list[float] = field(default_factory=list)
+    unsent: int = 0
+    _free: list[_Connection] = field(default_factory=list)
 
-    @property
-    def achieved_per_s(self) -> float:
-        """Answers a second between the first and the last one."""
-        return (self.statuses.total() - 1) / max(0.001, self.ended - self.began)
+    def rate_within(self, began: float, ended: float) -> float:
+        """Return the answers a second between two times, in Unix seconds."""
+        return sum(began <= at <= ended for at in self.answered) / max(0.001, ended - began)
 
-    @property
-    def is_right(self) -> bool:
-        """Whether all answers were 200, and came at nine tenths of the wanted rate at least."""
-        return set(self.statuses) == {200} and self.achieved_per_s >= 0.9 * self.rate_per_s
+    def is_right(self, began: float, ended: float) -> bool:
+        """Return whether all answers were 200, and came nearly at the wanted rate between two times."""
+        is_reached = self.rate_within(began, ended) >= REACHED * self.rate_per_s
+        return set(self.statuses) == {200} and is_reached
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
-        """Keep the load up."""
-        turns = itertools.count()
-        tasks = [asyncio.create_task(self._connection(turns)) for _ in range(CONNECTIONS)]
+        """Keep the load up, from the first answer of the API on."""
+        sending = asyncio.create_task(self._send_all())
         try:
             yield
         finally:
-            for task in tasks:
-                task.cancel()
-            await asyncio.wait(tasks)
+            sending.cancel()
+            await asyncio.wait([sending])
+            for _, writer in self._free:
+                writer.close()
 
-    async def _connection(self, turns: itertools.count[int]) -> None:
-        """Send a share of the requests over one connection, which is opened again after a loss."""
-        due = time.monotonic()
-        while True:
-            with suppress(OSError, EOFError):
-                reader, writer = await asyncio.open_connection("127.0.0.1", self.port)
-                try:
-                    due = time.monotonic()
-                    while True:
-                        await asyncio.sleep(due - time.monotonic())
-                        due = self._next(due)
-                        writer.write(self._request(self.paths[next(turns) % len(self.paths)]))
-                        self._count(await _status(reader))
-                finally:
-                    writer.close()
+    async def _send_all(self) -> None:
+        while not self.answered:
+            await self._send(self.paths[0])
             await asyncio.sleep(RETRY_S)
+        began, requests = time.monotonic(), set[asyncio.Task[None]]()
+        try:
+            for number in itertools.count():
+                await asyncio.sleep(began + number / self.rate_per_s - time.monotonic())
+                if len(requests) >= IN_FLIGHT_MAX:
+                    self.unsent += 1
+                    continue
+                request = asyncio.create_task(self._send(self.paths[number % len(self.paths)]))
+                requests.add(request)
+                request.add_done_callback(requests.discard)
+        finally:
+            for request in requests:
+                request.cancel()
 
-    def _next(self, due: float) -> float:
-        """Return the time of the next request after *due*; a lag of over a second is not made up for."""
-        now, step = time.monotonic(), CONNECTIONS / self.rate_per_s
-        if now - due > 1.0:
-            self.late += 1
-            return now + step
-        return due + step
+    async def _send(self, path: str) -> None:
+        """Send one request over a free connection, or over a new one."""
+        began = time.monotonic()
+        with suppress(OSError, EOFError):
+            reader, writer = await self._connection()
+            try:
+                writer.write(self._request(path))
+                status = await _status(reader)
+            except BaseException:
+                writer.close()
+                raise
+            self._free.append((reader, writer))
+            self.statuses[status] += 1
+            self.answered.append(time.time())
+            self.waits_s.append(time.monotonic() - began)
+
+    async def _connection(self) -> _Connection:
+        return self._free.pop() if self._free else await asyncio.open_connection("127.0.0.1", self.port)
 
     def _request(self, path: str) -> bytes:
         head = f"GET {path} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {self.token}\r\n\r\n"
         return head.encode()
-
-    def _count(self, status: int) -> None:
-        self.ended = time.monotonic()
-        self.began = self.began or self.ended
-        self.statuses[status] += 1
 
 
 async def _status(reader: asyncio.StreamReader) -> int:

@@ -11,22 +11,21 @@ import os
 import signal
 from collections.abc import Coroutine, Iterable, Mapping, Sequence
 from math import inf
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import uvloop
 
 from consumer.core.errors import LeveretError
 from consumer.core.text.hosts import url_of
+from consumer.daemon.api_process import ApiProcess
 from consumer.daemon.build import Run, Worker
+from consumer.daemon.readiness import API_STARTS
 from consumer.daemon.start_report import StartReport
 from consumer.edges.management.reach import reach_broker
 from consumer.edges.process import logs
 from consumer.edges.process.startup import raise_handle_limit
 from consumer.settings import Settings
 from consumer.tasks import TaskEnded, end, error_of
-
-if TYPE_CHECKING:
-    from consumer.web.server import RunningApi
 
 BROKER_STARTS = "the private broker is starting"
 FORCED_FLUSH_S = 0.2  #: the longest that a second signal waits for whoever reads the log
@@ -62,6 +61,7 @@ class Life:
         self._worker = worker
         self._start = StartReport() if start is None else start
         self._observe = worker.outside.observe
+        self._api: ApiProcess | None = None
         self._is_asked = False  #: since the first signal
         self._forcing: asyncio.Task[None] | None = None  #: since the second signal
 
@@ -72,11 +72,12 @@ class Life:
         _tune_collector()
         port = await worker.health.start(settings.listen_host, settings.listen_port)
         outside.sender.guard.protect(settings.listen_host, port)
-        api = await self._start_api()
+        if settings.api.listen is not None:
+            self._api = ApiProcess.start(settings, worker.stopping)
         self._report_start(port)
         routines = (
             *self._routines(),
-            ("start", self._start.run(worker.readiness.unready, self._urls(port, api))),
+            ("start", self._start.run(worker.readiness.unready, self._urls(port))),
         )
         serving = {name: asyncio.create_task(step, name=name) for name, step in routines}
         stopping = asyncio.create_task(worker.stopping.wait())
@@ -89,8 +90,8 @@ class Life:
             ended += self._report_ended([task for task in serving.values() if task not in ended])
         code = 1 if ended else 0
         await end([*serving.values(), stopping])
-        if api is not None:
-            await api.stop()
+        if self._api is not None:
+            await self._api.stop()
         await worker.flow.store_sync.finish()
         if outside.history is not None:
             await outside.history.finish()
@@ -102,22 +103,11 @@ class Life:
         self._observe.said("daemon.stopped", code=code)
         return code
 
-    async def _start_api(self) -> RunningApi | None:
-        """Serve the HTTP API beside the worker if the settings name an address for it; return it.
-
-        Its end does not end the worker: deliveries matter more.
-        """
-        if self._worker.settings.api.listen is None:
-            return None
-        from consumer.web.server import RunningApi  # noqa: PLC0415 (FastAPI costs 0.3 s and 25 MB)
-
-        return await RunningApi.start(self._worker.settings, self._worker.outside.clock)
-
-    def _urls(self, port: int, api: RunningApi | None) -> Mapping[str, str]:
+    def _urls(self, port: int) -> Mapping[str, str]:
         """Return the addresses of this worker, by what they serve."""
         place = url_of("http", self._worker.settings.listen_host, port)
         urls = {"health": f"{place}/readyz", "metrics": f"{place}/metrics"}
-        return urls if api is None else {**urls, "api": api.url}
+        return urls if self._api is None else {**urls, "api": self._api.url}
 
     def _report_start(self, port: int) -> None:
         settings, observe = self._worker.settings, self._observe
@@ -165,6 +155,10 @@ class Life:
         """Take nothing before the subscriptions are known: every event would count as unmatched."""
         worker, flow = self._worker, self._worker.flow
         await flow.store_sync.loaded.wait()
+        if self._api is not None:
+            worker.readiness.awaited.append(API_STARTS)
+            await self._api.serving()
+            worker.readiness.awaited.clear()
         records = worker.outside.store.records
         try:
             states, healths = await records.endpoint_states(), await records.healths()

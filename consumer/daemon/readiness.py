@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from consumer.edges.broker.edge import BrokerEdge
 from consumer.flow.base.context import Context
@@ -14,6 +14,7 @@ from consumer.flow.store.subscriptions import Subscriptions
 from consumer.flow.take.backlog import Backlog
 
 DRY = "dry: nothing is sent; see [sending] mode"
+API_STARTS = "the API is starting"
 FULL = "waiting_bytes is reached: fresh events stay in their lanes"
 
 
@@ -29,6 +30,7 @@ class Readiness:
     returns: Returns
     stopping: asyncio.Event  #: set by the first signal
     is_dry: bool
+    awaited: list[str] = field(default_factory=list)  #: further steps of the start that delay the first event
 
     def unready(self) -> str | None:
         """Return why no event is delivered now; None where events are delivered."""
@@ -39,7 +41,7 @@ class Readiness:
         broken = self.edge.unready()
         unread = "read" in self.context.observe.store_faults
         if not self.consume_gate.is_open and (broken is None or unread):
-            return "the subscriptions cannot be loaded; see the log"
+            return self.awaited[0] if self.awaited else "the subscriptions cannot be loaded; see the log"
         return broken or self.context.local_faults.unready(self.context.clock.monotonic())
 
     def notes(self) -> Sequence[str]:

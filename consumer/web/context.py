@@ -74,7 +74,7 @@ def open_context(settings: Settings, clock: Clock | None = None) -> WebContext:
     )
 
 
-def context_of(request: Request) -> WebContext:
+async def context_of(request: Request) -> WebContext:
     """Return the context of the app that serves *request*."""
     found: WebContext = request.state.context
     return found

@@ -23,7 +23,7 @@ IfNoneMatch = Annotated[
 ]
 
 
-def _page(
+async def _page(
     request: Request,
     context: Context,
     limit: Annotated[int | None, Query(ge=1, description="Most items of the page.")] = None,

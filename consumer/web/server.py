@@ -1,4 +1,4 @@
-"""Listen for HTTP requests with uvicorn, in a loop that is shared with others or not.
+"""Listen for HTTP requests with uvicorn.
 
 Data flow: Settings -> :meth:`RunningApi.start` -> socket, app, uvicorn -> :meth:`RunningApi.stop`.
 """
@@ -14,20 +14,17 @@ from typing import Final
 import structlog
 import uvicorn
 
-from consumer.core.errors import ConfigError
 from consumer.core.text.hosts import url_of
 from consumer.edges.http.handles import handle_limit, reserved_of
-from consumer.ports import Clock
 from consumer.settings import Settings
-from consumer.settings.api import ApiSettings
 from consumer.web.app import create_app
 from consumer.web.connections import BoundedProtocol
 from consumer.web.context import WebContext, open_context
+from consumer.web.listening import BACKLOG, certificate_fault, listen
 
 GRACE_S: Final = 5  #: seconds in which requests in flight may end at a stop
 CLEAN_S: Final = 5  #: seconds in which a request that was cancelled may note its result
 IDLE_S: Final = 30  #: seconds after which an idle connection is closed
-BACKLOG: Final = 512
 
 
 class _Server(uvicorn.Server):
@@ -54,19 +51,18 @@ class RunningApi:
         self.serving.add_done_callback(_report_failure)
 
     @classmethod
-    async def start(cls, settings: Settings, clock: Clock | None = None) -> RunningApi:
-        """Listen on the address of the settings.
+    async def start(cls, settings: Settings, listening: socket.socket | None = None) -> RunningApi:
+        """Listen on the address of the settings, or at *listening*.
 
         Raises:
             ConfigError: the address is taken or not of this machine, or a certificate cannot be used.
         """
-        listening = _listen(settings.api)
+        listening = listen(settings.api) if listening is None else listening
         try:
-            running = cls(open_context(settings, clock), listening)
+            running = cls(open_context(settings), listening)
         except OSError as error:  # of which ssl.SSLError is a kind
             listening.close()
-            reason = error.strerror or str(error)
-            raise ConfigError(f"api.tls_certificate, api.tls_key: {reason}; check both files") from None
+            raise certificate_fault(error) from None
         host, _ = settings.api.place()
         place = {"host": host, "port": running.port, "tls": settings.api.uses_tls}
         structlog.get_logger().info("api.started", url=running.url, **place)
@@ -84,7 +80,7 @@ class RunningApi:
 
 
 def _report_failure(serving: asyncio.Task[None]) -> None:
-    """Log why the API ended by itself; a worker beside it goes on."""
+    """Log why the API ended by itself."""
     error = None if serving.cancelled() else serving.exception()
     if error is not None:
         structlog.get_logger().error("api.ended", exc_info=error)
@@ -111,15 +107,3 @@ def _config(context: WebContext) -> uvicorn.Config:
     )
     config.load()
     return config
-
-
-def _listen(api: ApiSettings) -> socket.socket:
-    host, port = api.place()
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    try:
-        return socket.create_server((host, port), family=family, backlog=BACKLOG)
-    except OSError as error:
-        reason = error.strerror or str(error)
-        raise ConfigError(
-            f"api.listen: {host}:{port}: {reason}; choose another address with LEVERET_API__LISTEN"
-        ) from None

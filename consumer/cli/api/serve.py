@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import typer
 
 from consumer.cli.shared.options import examples
@@ -16,10 +18,16 @@ def register(app: typer.Typer) -> None:
     )(serve)
 
 
-def serve() -> None:
+Socket = Annotated[
+    int | None,
+    typer.Option("--socket", hidden=True, help="A listening socket: a worker starts this process with it."),
+]
+
+
+def serve(handle: Socket = None) -> None:
     """Serve the HTTP API and the pages at `[api] listen` until SIGTERM; a request needs a token."""
     from consumer.web import serve as process  # noqa: PLC0415 (FastAPI costs 0.3 s, which no other command needs)
 
     with errors_in_one_line():
-        code = process.run(load_settings())
+        code = process.run(load_settings(), handle)
     raise typer.Exit(code)

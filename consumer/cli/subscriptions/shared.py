@@ -64,7 +64,8 @@ def read_with_pauses(settings: Settings) -> tuple[Sequence[StoredEntry], Collect
 
     async def read() -> tuple[Sequence[StoredEntry], Collection[tuple[str, str]]]:
         async with opened_store(settings) as store:
-            return await store.entries(), [pause.key for pause in await store.pauses()]
+            entries, pauses = await store.entries_and_pauses()
+            return entries, [pause.key for pause in pauses]
 
     entries, pauses = asyncio.run(read())
     return sorted(entries, key=full_name), pauses

@@ -36,6 +36,12 @@ def flush(limit_s: float = EXIT_FLUSH_S) -> bool:
     return _writer is None or _writer.flush(limit_s)
 
 
+def pass_on(line: bytes) -> None:
+    """Write a line that a process of ours has rendered."""
+    if _writer is not None:
+        _writer.info(line)
+
+
 def dropped() -> int:
     """Return the number of lines dropped since the start, because of a full disk or an unread pipe."""
     return 0 if _writer is None else _writer.dropped

@@ -27,6 +27,8 @@ _BRIEF = select(
     _COLUMNS.id, _COLUMNS.tenant, _COLUMNS.name, _COLUMNS.enabled, _COLUMNS.disabled_reason, _COLUMNS.entry
 )
 
+_TENANTS = select(_COLUMNS.tenant, func.count()).group_by(_COLUMNS.tenant).order_by(_COLUMNS.tenant)
+
 
 class StoreLookup:
     """Answers questions about single tenants and events."""
@@ -63,9 +65,8 @@ class StoreLookup:
         Raises:
             StoreUnavailable: the store cannot be read.
         """
-        query = select(_COLUMNS.tenant, func.count()).group_by(_COLUMNS.tenant).order_by(_COLUMNS.tenant)
         async with self._database.reading() as connection:
-            rows = () if connection is None else (await connection.execute(query)).all()
+            rows = () if connection is None else (await connection.execute(_TENANTS)).all()
         return {row[0]: row[1] for row in rows}
 
     async def known_ids(self, tenant: str | None = None) -> frozenset[str]:

@@ -1,31 +1,31 @@
 """Keep the store in one SQLite file in WAL mode: readers never wait, writers take turns.
 
-A connection is opened for each step and closed after it. So a replaced file is never read through an old
-handle, and an idle daemon holds none. A mark beside the file records that a store existed: a missing file is
-then a fault, not an empty store.
+The file is opened for a step. It serves further reads for a quarter of a second, unless it was replaced. So a
+replaced file is never read through an old handle, and an idle daemon holds none. A mark beside the file
+records that a store existed: a missing file is then a fault, not an empty store.
 """
 
 from __future__ import annotations
 
+import asyncio
 import os
 import sqlite3
 import time
-from collections.abc import AsyncIterator, Hashable
+from collections.abc import AsyncIterator, Awaitable, Callable, Hashable
 from contextlib import asynccontextmanager, closing, suppress
 from pathlib import Path
-from typing import Any
 
-from sqlalchemy import URL, Connection, NullPool, event, text
-from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy import Connection as SyncConnection
+from sqlalchemy import NullPool, event
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 
 from consumer.core.errors import StoreGone
-from consumer.edges.sqlite_file.file import READ_WRITE, STILL, SqliteFile
+from consumer.edges.sqlite_file.connection import Connection, SqliteConnections
+from consumer.edges.sqlite_file.file import READ_WRITE, SqliteFile
 from consumer.edges.store.database import Database
 
 _UNSETTLED_S = 0.1
 """Seconds during which a changed file may change again without a new time stamp."""
-_WRITING = "leveret_writing"
 
 
 class SqliteDatabase(Database):
@@ -35,9 +35,11 @@ class SqliteDatabase(Database):
 
     def __init__(self, home: Path, busy_timeout_s: float) -> None:
         self._file = SqliteFile(home)
-        super().__init__(_engine(self._file, busy_timeout_s, READ_WRITE), str(self._file.path))
-        self._still = _engine(self._file, busy_timeout_s, STILL)
-        self._writer = self._engine.execution_options(**{_WRITING: True})
+        self._connections = SqliteConnections(self._file, busy_timeout_s)
+        super().__init__(_engine(self._connections.reader), str(self._file.path))
+        self._writer = _engine(self._connections.writer)
+        event.listen(self._writer.sync_engine, "begin", _begin)
+        self._turn = asyncio.Lock()  #: of a writer: those that wait in SQLite would each hold a thread
 
     def fingerprint(self) -> Hashable:
         """Return ``stat`` values of the file and its log; None soon after a change, when it is unreliable."""
@@ -77,26 +79,19 @@ class SqliteDatabase(Database):
         ):
             connection.execute("PRAGMA journal_mode = WAL")
 
+    async def close(self) -> None:
+        """Close every connection."""
+        await super().close()
+        await self._connections.close()
+
     @asynccontextmanager
     async def _reading(self) -> AsyncIterator[AsyncConnection]:
-        engine = await self._readable()
-        async with engine.connect() as connection:
+        async with self._engine.connect() as connection:
             yield connection
-
-    async def _readable(self) -> AsyncEngine:
-        """Return an engine for reading: on a disk that refuses writes, one that needs no log file."""
-        try:
-            async with self._engine.connect() as connection:
-                await connection.execute(text("SELECT 1 FROM sqlite_master LIMIT 1"))
-        except (SQLAlchemyError, sqlite3.Error) as error:
-            if not self._file.is_still(error):
-                raise
-            return self._still
-        return self._engine
 
     @asynccontextmanager
     async def _writing(self) -> AsyncIterator[AsyncConnection]:
-        async with self._writer.begin() as connection:
+        async with self._turn, self._writer.begin() as connection:
             yield connection
 
     _migrating = _writing
@@ -108,26 +103,11 @@ class SqliteDatabase(Database):
         return self._file.explain(error)
 
 
-def _engine(file: SqliteFile, busy_timeout_s: float, how: str) -> AsyncEngine:
-    engine = create_async_engine(
-        URL.create("sqlite+aiosqlite", database=file.name(how), query={"uri": "true"}),
-        poolclass=NullPool,
-        connect_args={"timeout": busy_timeout_s},
-        hide_parameters=True,
+def _engine(connect: Callable[[], Awaitable[Connection]]) -> AsyncEngine:
+    return create_async_engine(
+        "sqlite+aiosqlite://", async_creator=connect, poolclass=NullPool, hide_parameters=True
     )
-    event.listen(engine.sync_engine, "connect", _set_up)
-    event.listen(engine.sync_engine, "begin", _begin)
-    return engine
 
 
-def _set_up(connection: Any, _record: object) -> None:
-    connection.isolation_level = None  # the driver begins no transactions by itself
-    cursor = connection.cursor()
-    for pragma in ("foreign_keys = ON", "synchronous = FULL"):
-        cursor.execute(f"PRAGMA {pragma}")
-    cursor.close()
-
-
-def _begin(connection: Connection) -> None:
-    is_write = connection.get_execution_options().get(_WRITING)
-    connection.exec_driver_sql("BEGIN IMMEDIATE" if is_write else "BEGIN")
+def _begin(connection: SyncConnection) -> None:
+    connection.exec_driver_sql("BEGIN IMMEDIATE")

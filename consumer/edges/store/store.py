@@ -14,8 +14,9 @@ from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
+from typing import Any
 
-from sqlalchemy import bindparam, select, update
+from sqlalchemy import Row, bindparam, select, update
 
 from consumer.core.changes.merge import Merge, StoredEntry
 from consumer.core.changes.steps import revive
@@ -127,9 +128,27 @@ class SqlStore:
         """
         async with self._database.reading() as connection:
             rows = await read_subscriptions(connection, tenant)
-        return await asyncio.to_thread(
-            self._opened.open, rows, self._keys.ring(), self.where, is_whole=tenant is None
-        )
+        return await self._open(rows, is_whole=tenant is None)
+
+    async def entries_and_pauses(
+        self, tenant: str | None = None
+    ) -> tuple[Sequence[StoredEntry], Sequence[Pause]]:
+        """Return the same as :meth:`entries` and :meth:`pauses`, as they were at one time.
+
+        Raises:
+            StoreUnavailable: the store cannot be read.
+            ConfigError: an entry is damaged.
+        """
+        async with self._database.reading() as connection:
+            rows, found = await read_subscriptions(connection, tenant), await read_pauses(connection)
+        return await self._open(rows, is_whole=tenant is None), found
+
+    async def _open(self, rows: Sequence[Row[Any]], *, is_whole: bool) -> Sequence[StoredEntry]:
+        ring = self._keys.ring()
+        known = self._opened.remembered(rows, ring)
+        if known is not None:
+            return known
+        return await asyncio.to_thread(self._opened.open, rows, ring, self.where, is_whole=is_whole)
 
     async def subscription_ids(self) -> frozenset[str]:
         """Return the ids of all subscriptions, enabled or not; this needs no key.

@@ -26,7 +26,7 @@ LINES: Final = 100  #: of one page
 _PAGES: Final = {"token": urls.TOKENS, "job": urls.JOBS}
 
 
-def _chosen(who: str = "", action: str = "", tenant: str = "", since: str = "") -> AuditFilter:
+async def _chosen(who: str = "", action: str = "", tenant: str = "", since: str = "") -> AuditFilter:
     return AuditFilter(who=who.strip(), action=action.strip(), tenant=tenant.strip(), since=since.strip())
 
 

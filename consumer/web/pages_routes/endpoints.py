@@ -32,7 +32,7 @@ ONE = f"{urls.ENDPOINTS}/{{subscription_id}}"
 ATTEMPTS = 20  #: of one page
 
 
-def _chosen(q: str = "", tenant: str = "", state: str = "") -> views.EndpointFilter:
+async def _chosen(q: str = "", tenant: str = "", state: str = "") -> views.EndpointFilter:
     return views.EndpointFilter(q=q.strip(), tenant=tenant.strip(), state=state.strip())
 
 

@@ -24,7 +24,7 @@ router = APIRouter(prefix="/v1", tags=["events"])
 Failed = Annotated[bool, Query(description="Only failed attempts and parked deliveries.")]
 
 
-def _ask(
+async def _ask(
     tenant: Tenant = None,
     subscription: Subscription = None,
     type: Type = None,
@@ -33,7 +33,9 @@ def _ask(
     return DeliveryAsk(tenant=tenant or "", subscription=subscription or "", type=type or "", failed=failed)
 
 
-def _span(caller: Reader, since: Since = None, until: Until = None) -> tuple[float | None, float | None]:
+async def _span(
+    caller: Reader, since: Since = None, until: Until = None
+) -> tuple[float | None, float | None]:
     now = caller.context.clock.now()
     return moment(since, "since", now), moment(until, "until", now)
 

@@ -46,7 +46,7 @@ By = Annotated[
 ]
 
 
-def _named(
+async def _named(
     tenant: Tenant = None,
     subscription: Subscription = None,
     type: Type = None,

@@ -25,7 +25,7 @@ from consumer.web.shared.etags import etag_of, matches
 router = APIRouter(prefix="/v1/tenants/{tenant}/subscriptions", tags=["subscriptions"])
 
 
-def _target(
+async def _target(
     tenant: TenantName,
     subscription: Annotated[str, Path(max_length=128, description="Id or name of a subscription.")],
     if_match: IfMatch = None,

@@ -53,9 +53,9 @@ async def listed(context: WebContext, tenant: str | None) -> Sequence[Seen]:
     Raises:
         StoreUnavailable: the store cannot be read.
     """
-    entries = await context.store.entries(tenant)
-    pauses = [pause.key for pause in await context.store.pauses()]
-    found = [see(entry, context.rules, pauses) for entry in entries]
+    entries, pauses = await context.store.entries_and_pauses(tenant)
+    held = [pause.key for pause in pauses]
+    found = [see(entry, context.rules, held) for entry in entries]
     return sorted(found, key=lambda seen: seen.entry.label)
 
 
@@ -66,7 +66,8 @@ async def read(context: WebContext, target: Target) -> Seen:
         Problem: 404: the tenant has no such subscription.
         StoreUnavailable: the store cannot be read.
     """
-    return await _seen(context, find_in(await context.store.entries(target.tenant), target))
+    entries, pauses = await context.store.entries_and_pauses(target.tenant)
+    return see(find_in(entries, target), context.rules, [pause.key for pause in pauses])
 
 
 def find_in(stored: Sequence[StoredEntry], target: Target) -> StoredEntry:

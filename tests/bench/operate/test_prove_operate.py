@@ -139,7 +139,7 @@ def test_a_page_that_no_proof_shows_is_found() -> None:
 
 @pytest.mark.parametrize("answer", [b"200 OK", b"503 Away"])
 async def test_the_load_is_steady_and_counts_its_answers(answer: bytes) -> None:
-    """Only answers with 200, at the wanted rate, are a right load."""
+    """Only answers with 200, at the wanted rate until the end, are a right load."""
     async with RawServer(says(ok(status=answer, body=b"{}"))) as server:
         load = ApiLoad(server.port, "lvt_x", ("/a", "/b"), rate_per_s=200)
         async with load.running(), asyncio.timeout(20):
@@ -147,5 +147,8 @@ async def test_the_load_is_steady_and_counts_its_answers(answer: bytes) -> None:
                 await asyncio.sleep(0.01)
 
     assert load.statuses.total() >= 100
-    assert load.is_right == (answer == b"200 OK" and load.achieved_per_s >= 180)
+    began, ended = load.answered[0], load.answered[99]
+    is_reached = load.rate_within(began, ended) >= 180
+    assert load.is_right(began, ended) == (answer == b"200 OK" and is_reached)
+    assert not load.is_right(began, ended + 10)
     assert b"authorization: bearer lvt_x" in server.requests[0].lower()

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import httpx2
 
 from tests.support.servers.receiver import Receiver
 from tests.support.system.api import serving
-from tests.support.system.daemon import Daemon, running
+from tests.support.system.daemon import Daemon
 from tests.support.system.endpoints import QUICK, all_delivered
 from tests.support.system.publisher import EventPublisher
 from tests.support.system.waiting import until
@@ -39,15 +37,3 @@ async def test_a_subscription_made_over_http_gets_the_next_event(
     assert '"api.stopped"' in log
     assert token.split("_")[2] not in log
     assert made.json()["secret"] not in log
-
-
-async def test_a_worker_serves_the_api_if_the_settings_say_so(vhost: str, tmp_path: Path) -> None:
-    """`[api] listen` in the settings of `leveret run`; the worker still drains and exits with 0."""
-    async with running(tmp_path, vhost, {"LEVERET_API__LISTEN": "127.0.0.1:0"}) as daemon:
-        port = (await daemon.logged("api.started"))["port"]
-        async with httpx2.AsyncClient(trust_env=False) as client:
-            answer = await client.get(f"http://127.0.0.1:{port}/v1/health")
-        code = await daemon.stop()
-
-    assert answer.json()["status"] == "ok"
-    assert code == 0

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
-from sqlalchemy import Row, select
+from sqlalchemy import Row, bindparam, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from consumer.core.changes.merge import StoredEntry
@@ -20,6 +20,11 @@ from consumer.edges.store.tables import SUBSCRIPTIONS
 KNOWN_MAX: Final = 10_000
 """Entries that are remembered, at about 5 kB each; further ones are opened at each change."""
 
+_ALL: Final = select(*SUBSCRIPTIONS.c)
+_OF_TENANT: Final = _ALL.where(SUBSCRIPTIONS.c.tenant == bindparam("of"))
+
+AT_ONCE: Final = 100  #: rows that are compared without a thread
+
 _Known = dict[str, tuple[tuple[Any, ...], StoredEntry]]
 
 
@@ -28,6 +33,19 @@ class OpenedEntries:
 
     def __init__(self) -> None:
         self._memory: tuple[Sequence[StoreKey], _Known] = ((), {})  #: keys, and the entries that they opened
+
+    def remembered(self, rows: Sequence[Row[Any]], ring: KeyRing) -> Sequence[StoredEntry] | None:
+        """Return the entries of a few rows without a thread; None if some are not remembered, or are many."""
+        keys, known = self._memory
+        if len(rows) > AT_ONCE or keys != ring.keys:
+            return None
+        entries = []
+        for row in rows:
+            found = known.get(row[0])
+            if found is None or found[0] != tuple(row):
+                return None
+            entries.append(found[1])
+        return entries
 
     def open(
         self, rows: Sequence[Row[Any]], ring: KeyRing, where: str, *, is_whole: bool = True
@@ -41,7 +59,7 @@ class OpenedEntries:
             rows: Rows of the table.
             ring: The keys at hand.
             where: Place of the store, for messages.
-            is_whole: Whether *rows* are the whole table, so that their entries replace the remembered ones.
+            is_whole: Whether *rows* are the whole table, so that no other entry has to be remembered.
 
         Raises:
             ConfigError: a row is damaged.
@@ -58,8 +76,9 @@ class OpenedEntries:
             entries.append(found[1])
             if found[1].locked is None and len(known) < KNOWN_MAX:
                 known[values[0]] = found
-        if is_whole:
-            self._memory = (ring.keys, known)
+        if not is_whole and len(before) + len(known) <= KNOWN_MAX:
+            known = before | known
+        self._memory = (ring.keys, known)
         return entries
 
 
@@ -69,7 +88,8 @@ async def read_subscriptions(
     """Return every row, or those of one tenant, by tenant and name."""
     if connection is None:
         return ()
-    query = select(*SUBSCRIPTIONS.c)
-    query = query if tenant is None else query.where(SUBSCRIPTIONS.c.tenant == tenant)
-    rows = (await connection.execute(query)).all()
+    if tenant is None:
+        rows = (await connection.execute(_ALL)).all()
+    else:
+        rows = (await connection.execute(_OF_TENANT, {"of": tenant})).all()
     return sorted(rows, key=lambda row: (row.tenant, row.name))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 from sqlalchemy import delete, insert, select
 from sqlalchemy.ext.asyncio import AsyncConnection
@@ -11,15 +12,14 @@ from consumer.core.store.audit import Change
 from consumer.core.subscription.pauses import Pause, Scope
 from consumer.edges.store.tables import PAUSES
 
+_ALL: Final = select(PAUSES).order_by(PAUSES.c.since, PAUSES.c.scope, PAUSES.c.name)
+
 
 async def read_pauses(connection: AsyncConnection | None) -> Sequence[Pause]:
     """Return every pause, the oldest first."""
     if connection is None:
         return ()
-    columns = PAUSES.c
-    rows = (
-        await connection.execute(select(PAUSES).order_by(columns.since, columns.scope, columns.name))
-    ).all()
+    rows = (await connection.execute(_ALL)).all()
     return [Pause(scope=Scope(row.scope), name=row.name, since=row.since) for row in rows]
 
 

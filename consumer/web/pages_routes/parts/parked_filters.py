@@ -20,7 +20,7 @@ def read_filter(values: Mapping[str, str]) -> ParkedFilter:
     return ParkedFilter(**{each.name: values.get(each.name, "").strip() for each in fields(ParkedFilter)})
 
 
-def _of_query(request: Request) -> ParkedFilter:
+async def _of_query(request: Request) -> ParkedFilter:
     return read_filter(request.query_params)
 
 

@@ -28,6 +28,7 @@ from consumer.edges.store.rows.access.sessions import end_sessions_of
 from consumer.edges.store.rows.audit import write_audit
 from consumer.edges.store.tables import TOKENS
 
+_ONE: Final = select(TOKENS).where(TOKENS.c.id == bindparam("of"))
 _SHOWN: Final = [column for column in TOKENS.c if column.name != "hash"]
 
 
@@ -132,7 +133,7 @@ class Tokens:
 
 
 async def _stored(connection: AsyncConnection, token: str) -> StoredToken | None:
-    row = (await connection.execute(select(TOKENS).where(TOKENS.c.id == token))).one_or_none()
+    row = (await connection.execute(_ONE, {"of": token})).one_or_none()
     return None if row is None else StoredToken(token=_token(row), hash=row.hash)
 
 

@@ -1,0 +1,132 @@
+"""Serve the HTTP API beside a worker, in a child process: requests take no turns of the worker's loop.
+
+Data flow: Settings -> socket -> child: ``leveret serve`` on that socket -> its log lines -> our log.
+
+The socket is ours, so that a client that comes before the child serves, or between two children, only waits.
+The child writes a line to its standard output once it serves. It ends when its standard input does: with this
+process, however this process ends.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import sys
+from asyncio.subprocess import PIPE, Process
+from contextlib import suppress
+from typing import Final
+
+import structlog
+
+from consumer.core.text.hosts import url_of
+from consumer.edges.process import logs
+from consumer.settings import Settings
+from consumer.tasks import FIRST_PAUSE_S, LONGEST_PAUSE_S, STEADY_S, end
+from consumer.web.listening import check_certificate, listen
+
+START_S: Final = 10.0  #: longest wait for the first child; deliveries matter more than requests
+STOP_S: Final = 15.0  #: seconds in which a child may end its requests; see consumer.web.server
+_READ_BYTES: Final = 65_536
+
+
+class ApiProcess:
+    """The child that serves the API, and a new one whenever it ends."""
+
+    def __init__(self, settings: Settings, listening: socket.socket, stopping: asyncio.Event) -> None:
+        """Start the first child.
+
+        Args:
+            settings: Settings of the worker.
+            listening: Socket of the API; it is closed by :meth:`stop`.
+            stopping: Set once this worker ends; an end of the child is no fault then.
+        """
+        host, _ = settings.api.place()
+        port = int(listening.getsockname()[1])
+        self.url = url_of("https" if settings.api.uses_tls else "http", host, port)
+        self._socket = listening
+        self._stopping = stopping
+        self._child: Process | None = None
+        self._is_serving = asyncio.Event()  #: since the first child serves
+        self._keeping = asyncio.create_task(self._keep(), name="api process")
+
+    @classmethod
+    def start(cls, settings: Settings, stopping: asyncio.Event) -> ApiProcess:
+        """Listen on the address of the settings, and start the child that serves it.
+
+        Raises:
+            ConfigError: the address is taken or not of this machine, or a certificate cannot be used.
+        """
+        check_certificate(settings.api)
+        return cls(settings, listen(settings.api), stopping)
+
+    async def serving(self) -> None:
+        """Return once the API serves, or after :data:`START_S`: no client waits behind the first events."""
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self._is_serving.wait(), START_S)
+
+    async def stop(self) -> None:
+        """Let the child end its requests, and wait for its end."""
+        self._stopping.set()
+        self._socket.close()  # the child has the last copy: once it closes it, nothing is accepted
+        if self._child is not None:
+            with suppress(ProcessLookupError):
+                self._child.terminate()
+            await asyncio.wait({self._keeping}, timeout=STOP_S)
+        await end([self._keeping])
+        if self._child is not None:
+            with suppress(ProcessLookupError):
+                self._child.kill()
+
+    async def _keep(self) -> None:
+        """Run one child after the other until the worker stops."""
+        loop, pause_s = asyncio.get_running_loop(), FIRST_PAUSE_S
+        while not self._stopping.is_set():
+            began = loop.time()
+            try:
+                code: int | str = await self._serve()
+            except OSError as error:
+                code = str(error)
+            if loop.time() - began > STEADY_S:
+                pause_s = FIRST_PAUSE_S
+            with suppress(TimeoutError):  # a signal to all processes may end the child first
+                await asyncio.wait_for(self._stopping.wait(), pause_s)
+                break
+            pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
+            structlog.get_logger().error("api.ended", code=code)
+        self._socket.close()  # a client must not wait for a child that never comes
+
+    async def _serve(self) -> int:
+        """Run one child to its end, and return its exit code.
+
+        Raises:
+            OSError: it cannot be started.
+        """
+        handle = self._socket.fileno()
+        child = self._child = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-m", "consumer", "serve", "--socket", str(handle)),
+            stdin=PIPE,
+            stdout=PIPE,
+            stderr=None if sys.stderr.isatty() else PIPE,  # at a terminal each process may write by itself
+            pass_fds=(handle,),
+            start_new_session=True,  # Ctrl-C is for this process, which ends the child after its drain
+        )
+        if self._stopping.is_set():  # it was set while the child started
+            child.terminate()
+        if child.stdout is not None and await child.stdout.readline():
+            self._is_serving.set()
+        if child.stderr is not None:
+            await _pass_on(child.stderr)
+        code = await child.wait()
+        self._child = None
+        return code
+
+
+async def _pass_on(lines: asyncio.StreamReader) -> None:
+    """Write the lines of a child to our log: two processes at one pipe would cut each other's lines."""
+    rest = b""
+    while part := await lines.read(_READ_BYTES):
+        *whole, rest = (rest + part).split(b"\n")
+        for line in whole:
+            logs.pass_on(line)
+    if rest:
+        logs.pass_on(rest)
