@@ -8,13 +8,14 @@ from typing import Protocol
 
 from consumer.core.message.jobs import JobRow, LastMade, Origin, ReplayJob
 from consumer.core.message.parked import ParkedEntry
+from consumer.core.message.records import ParkedCounts
 
 
 class ParkedIndex(Protocol):
     """The index of parked entries in the store."""
 
-    async def parked_sizes(self) -> Mapping[str, int]:
-        """Return how many entries are parked now, by tenant; entries without a tenant are left out.
+    async def parked_counts(self) -> ParkedCounts:
+        """Return how many entries are parked now.
 
         Raises:
             StoreUnavailable: it cannot be read.

@@ -26,6 +26,7 @@ from consumer.cli import app
 from consumer.core import schema
 from consumer.core.changes.json_schema import subscriptions_schema
 from consumer.core.endpoint.breaker import BREAKERS
+from consumer.core.endpoint.trouble import CAUSES
 from consumer.core.model import OutcomeKind, ParkReason
 from consumer.core.retry.outcomes import classification_table, kind_table
 from consumer.core.retry.policy import POLICIES, max_age_s, planned_delays_s, total_delay_s
@@ -145,6 +146,10 @@ def subscription_tables() -> str:
 # metrics
 
 
+INFO_LABELS: Mapping[str, Sequence[str]] = {"leveret_build": ("version", "python")}
+"""Labels that are known only once a worker runs."""
+
+
 def metrics_table() -> str:
     """Return every series of a worker."""
     registry = CollectorRegistry()
@@ -153,6 +158,7 @@ def metrics_table() -> str:
         (note["metric"], note["label"]): " | ".join(_ENUMS.get(note["values"], [note["values"]]))
         for note in _LABEL_NOTE.finditer(inspect.getsource(Series))
     }
+    values["subscription_trouble", "cause"] = " | ".join(sorted(CAUSES))
     rows = []
     for collector in registry._collector_to_names:
         metric = next(iter(collector.collect()), None)
@@ -161,9 +167,9 @@ def metrics_table() -> str:
         short = metric.name.removeprefix("leveret_")
         labels = [
             f"`{label}`: {values[short, label]}" if (short, label) in values else f"`{label}`"
-            for label in getattr(collector, "_labelnames", ())
+            for label in getattr(collector, "_labelnames", ()) or INFO_LABELS.get(metric.name, ())
         ]
-        name = f"{metric.name}_total" if metric.type == "counter" else metric.name
+        name = metric.name + {"counter": "_total", "info": "_info"}.get(metric.type, "")
         rows.append((f"`{name}`", metric.type, "; ".join(labels), metric.documentation))
     return table(("name", "type", "labels", "meaning"), rows)
 

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from http import HTTPStatus
 from math import nan
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, disable_created_metrics
-from prometheus_client.metrics_core import Metric
-from prometheus_client.registry import Collector
+from prometheus_client import CollectorRegistry, Counter, Gauge, Info, disable_created_metrics
 
 from metrics.histogram import Histogram
+from metrics.tally import Settler, Tally
 
 disable_created_metrics()  # type: ignore[no-untyped-call]  # a further series per label set, for no use
 
 MAX_TENANTS = 100  #: default number of tenants with series of their own
 MAX_OTHERS = 10_000  #: most other tenants that are counted separately
+MAX_SUBSCRIPTIONS = 20  #: default number of subscriptions with series of their own
 MAX_ATTEMPT_LABEL = 10  #: attempts from this number on share the label ``10+``
 OTHER = "other"
 
@@ -24,48 +23,10 @@ ATTEMPT_S = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 15, 30)
 CONFIRM_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 5, 30)
 IN_HAND_S = (0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
 DELIVERY_S = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 5, 15, 60, 300, 900, 3600, 14400, 86400)
-PARKED_S = (60, 600, 3600, 6 * 3600, 86400, 2 * 86400, 4 * 86400, 7 * 86400, 14 * 86400)
+PARKED_S = (3600, 86400, 3 * 86400, 7 * 86400)
 
 CODES = frozenset(int(status) for status in HTTPStatus if status >= 300)
 """Statuses that are label values; any other is counted by its class."""
-
-
-class Tally:
-    """A counter for the path of every request: it adds in memory, and to its series before a scrape."""
-
-    __slots__ = ("_child", "_settled", "count")
-
-    def __init__(self, child: Counter) -> None:
-        self._child = child
-        self._settled = 0
-        self.count = 0  #: since the start
-
-    def inc(self) -> None:
-        """Count one."""
-        self.count += 1
-
-    def reach(self, count: int) -> None:
-        """Set the count to one that is kept elsewhere."""
-        self.count = count
-
-    def settle(self) -> None:
-        """Add the counts since the last call to the series."""
-        if self.count != self._settled:
-            self._child.inc(self.count - self._settled)
-            self._settled = self.count
-
-
-class _Settler(Collector):
-    """Registered before every series, so that each scrape finds them up to date."""
-
-    def __init__(self) -> None:
-        self.tallies: list[Tally] = []
-
-    def collect(self) -> Iterable[Metric]:
-        """Settle all tallies; this collector has no series of its own."""
-        for tally in self.tallies:
-            tally.settle()
-        return ()
 
 
 class Series:
@@ -79,7 +40,7 @@ class Series:
             tenants: Number of tenants with series of their own; the others share ``other``.
         """
         self.registry = registry
-        self._settler = _Settler()
+        self._settler = Settler()
         registry.register(self._settler)
         self._max_tenants = tenants
         self._own_tenants: set[str] = set()
@@ -89,6 +50,7 @@ class Series:
         self._add_tenants()
         self._add_fairness()
         self._add_endpoints()
+        self._add_subscriptions()
         self._add_broker()
         self._add_daemon()
 
@@ -101,6 +63,8 @@ class Series:
         self.delivery = self._histogram("delivery_seconds", text, DELIVERY_S).labels()
         text = "Age of the oldest event whose delivery is in flight, or failed or was deferred in a minute."
         self.oldest_delivery = self._gauge("oldest_delivery_seconds", text)
+        text = "When the oldest event arrived that waits by the books of this worker (Unix time). 0: none."
+        self.oldest_waiting = self._gauge("oldest_waiting_timestamp_seconds", text)
         # kind: consumer.core.model.OutcomeKind
         self.attempts = self._counter("attempts", "HTTP requests, by kind of result.", "kind")
         text = "Delivery messages acked unsent: a copy of the same message has made the attempt."
@@ -140,6 +104,9 @@ class Series:
         self.parked_indexed.set(nan)
         text = "When parked was last seen empty (Unix time): no entry is older. 0: not since the start."
         self.parked_empty = self._gauge("parked_empty_timestamp_seconds", text)
+        text = "When the oldest entry was parked (Unix time), by the store's index. 0: none. NaN: unknown."
+        self.oldest_parked = self._gauge("oldest_parked_timestamp_seconds", text)
+        self.oldest_parked.set(nan)
 
     def _add_tenants(self) -> None:
         self.tenant_jobs = self._counter("tenant_jobs", "Jobs started, by tenant.", "tenant")
@@ -199,7 +166,35 @@ class Series:
         # state: closed | open | probing
         self.breakers = self._gauge("breakers", "Endpoints by the state of their breaker.", "state")
         self.breaker_openings = self._counter("breaker_openings", "Times that a breaker opened.")
+        text = "When the breaker that has not been closed for longest opened (Unix time). 0: all are closed."
+        self.oldest_open = self._gauge("breaker_oldest_open_timestamp_seconds", text)
         self.in_flight = self._gauge("requests_in_flight", "HTTP requests in flight.")
+
+    def _add_subscriptions(self) -> None:
+        # result: delivered | failed
+        text = "HTTP requests of the subscriptions in most trouble, by result."
+        self.subscription_attempts = self._counter("subscription_attempts", text, "subscription", "result")
+        text = "95th percentile of the last 20 requests; other: the highest of any other in trouble."
+        self.subscription_latency = self._gauge("subscription_latency_seconds", text, "subscription")
+        text = "Deliveries that wait, of those that this worker stored."
+        self.subscription_waiting = self._gauge("subscription_waiting_deliveries", text, "subscription")
+        text = "Entries parked now, by the store's index; other: the most of any one other."
+        self.subscription_parked = self._gauge("subscription_parked_entries", text, "subscription")
+        text = "Breaker: 0 closed, 1 probing, 2 open; other: how many others are not closed."
+        self.subscription_breaker = self._gauge("subscription_breaker", text, "subscription")
+        # cause: consumer.core.endpoint.trouble.CAUSES
+        text = "Share of the last minute's work that failed or was held; 0: it has recovered."
+        self.subscription_trouble = self._gauge("subscription_trouble", text, "subscription", "cause")
+        self._by_subscription = (
+            *(self.subscription_latency, self.subscription_waiting),
+            *(self.subscription_parked, self.subscription_breaker),
+        )
+        text = "Subscriptions in trouble, up to 1,000, with and without series of their own."
+        self.in_trouble = self._gauge("subscriptions_in_trouble", text)
+        text = "Subscriptions that Leveret disabled itself: the endpoint was gone, or failed for days."
+        self.disabled_itself = self._gauge("subscriptions_disabled", text)
+        text = "When the next replaced secret stops signing (Unix time). 0: none is about to end."
+        self.secret_expiry = self._gauge("secret_expiry_timestamp_seconds", text)
 
     def _add_broker(self) -> None:
         # queue: lane | due | spill | wait | replay | suspect | overflow | parked | expired | stray
@@ -217,6 +212,8 @@ class Series:
         text = "[limits] waiting_bytes: from here on fresh events stay in their lanes."
         self.waiting_limit = self._gauge("waiting_limit_bytes", text)
         self.window = self._gauge("window_messages", "Messages in hand and not started, by source.", "source")
+        text = "Bytes of the messages in hand, by source."
+        self.window_bytes = self._gauge("window_bytes", text, "source")
         self.held_bytes = self._gauge(
             "held_bytes", "Bytes of the messages in hand, as counted for the memory limit."
         )
@@ -243,6 +240,10 @@ class Series:
 
     def _add_daemon(self) -> None:
         self.ready = self._gauge("ready", "1 while /readyz is green.")
+        self.build = Info("leveret_build", "The version of Leveret and of Python.", registry=self.registry)
+        # certificate: api | broker_client
+        text = "When a certificate of ours ends (Unix time), as it was read at the start."
+        self.certificate_expiry = self._gauge("certificate_expiry_timestamp_seconds", text, "certificate")
         # enabled: true | false
         self.subscriptions = self._gauge("subscriptions", "Subscriptions in memory.", "enabled")
         text = (
@@ -325,6 +326,13 @@ class Series:
         self._settler.tallies.remove(jobs)
         for series in self._by_tenant:
             series.remove(own_label(old))
+
+    def end_subscription(self, label: str) -> None:
+        """Remove the series of a subscription, except the one of its cause."""
+        for series in self._by_subscription:
+            series.remove(label)
+        for result in ("delivered", "failed"):
+            self.subscription_attempts.remove(label, result)
 
 
 def own_label(tenant: str) -> str:

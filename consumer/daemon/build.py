@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import platform
 import random
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -51,6 +52,7 @@ from consumer.flow.drain import Drain
 from consumer.flow.endpoints.agreement import Agreement
 from consumer.flow.endpoints.endpoints import Endpoints
 from consumer.flow.endpoints.slow_probe import SlowProbe
+from consumer.flow.endpoints.troubles import EndpointTroubles
 from consumer.flow.observe.observer import Observer
 from consumer.flow.operator_events import OperatorEvents
 from consumer.flow.replay_jobs import JobPlaces, ReplayJobs
@@ -67,6 +69,7 @@ from consumer.flow.take.sharing import Sharing
 from consumer.flow.tenant_notices import TenantNotices
 from consumer.ports import BrokerListener, Clock, Publisher, Sender, Source
 from consumer.settings import Settings
+from metrics.process import add_process
 from metrics.series import Series
 from topology.plan import build_plan, sized_queues
 
@@ -86,7 +89,10 @@ class Outside:
         self.instance = os.urandom(6).hex()
         self.clock = how.clock
         self.registry = CollectorRegistry()
-        self.observe = Observer(Series(self.registry, settings.metrics.tenants))
+        add_process(self.registry)
+        metrics = settings.metrics
+        self.observe = Observer(Series(self.registry, metrics.tenants), subscriptions=metrics.subscriptions)
+        self.observe.began(version("leveret"), platform.python_version())
         self.store = open_store(settings)
         self.record = StoreRecorder(self.store.records, self.observe, self.clock.now)
         self.history = _history_of(settings, self.observe, self.clock)
@@ -124,7 +130,9 @@ class Flow:
         self.tenant_notices = TenantNotices(
             context, self.subscriptions, loaded=self.store_sync.loaded.is_set, leads=self.agreement.leads
         )
-        self.parked_sizes = ParkedSizes(store.records, observe, self.tenant_notices.take)
+        self.parked_sizes = ParkedSizes(
+            store.records, observe, self.tenant_notices.take, is_kept=self.index_count.is_kept
+        )
         self.router = Router(context, self.subscriptions, self.endpoints)
         self.dead_letters = DeadLetters(context, FileArchive(settings.home / "archive", clock))
         self.backlog = Backlog(context.backlog, context.weight, observe)
@@ -178,7 +186,12 @@ class Worker:
             is_dry=settings.sending.mode == "dry",
         )
         self.gauges = Gauges(
-            router=flow.router, edge=edge, readiness=self.readiness, clock=outside.clock, observe=observe
+            router=flow.router,
+            edge=edge,
+            readiness=self.readiness,
+            clock=outside.clock,
+            observe=observe,
+            troubles=EndpointTroubles(flow.subscriptions, flow.endpoints, observe),
         )
         self.pressure = PressureRelief(
             publisher=broker.publisher,

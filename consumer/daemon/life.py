@@ -23,6 +23,7 @@ from consumer.daemon.readiness import API_STARTS
 from consumer.daemon.start_report import StartReport
 from consumer.edges.management.reach import reach_broker
 from consumer.edges.process import logs
+from consumer.edges.process.certificates import own_certificates, read_ends
 from consumer.edges.process.startup import raise_handle_limit
 from consumer.settings import Settings
 from consumer.tasks import TaskEnded, end, error_of
@@ -75,6 +76,7 @@ class Life:
         if settings.api.listen is not None:
             self._api = ApiProcess.start(settings, worker.stopping)
         self._report_start(port)
+        await self._read_certificates()
         routines = (
             *self._routines(),
             ("start", self._start.run(worker.readiness.unready, self._urls(port))),
@@ -108,6 +110,11 @@ class Life:
         place = url_of("http", self._worker.settings.listen_host, port)
         urls = {"health": f"{place}/readyz", "metrics": f"{place}/metrics"}
         return urls if self._api is None else {**urls, "api": self._api.url}
+
+    async def _read_certificates(self) -> None:
+        """Read the certificates once: the running process shows those of its start, whatever comes later."""
+        files = own_certificates(self._worker.settings)
+        self._observe.certificates_read(*await asyncio.to_thread(read_ends, files))
 
     def _report_start(self, port: int) -> None:
         settings, observe = self._worker.settings, self._observe

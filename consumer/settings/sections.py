@@ -321,6 +321,8 @@ class MetricsSettings(Section):
 
     tenants: Annotated[int, Field(ge=0, le=2_000)] = 100
     """Tenants with series of their own: the busiest ones if there are more. All others share `other`."""
+    subscriptions: Annotated[int, Field(ge=0, le=200)] = 20
+    """Subscriptions with series of their own: those in most trouble. All others share `other`."""
 
 
 class LogSettings(Section):

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Mapping
 
 from hypothesis import given
 from hypothesis import strategies as st
 
 from consumer.core.errors import StoreUnavailable
+from consumer.core.message.records import ParkedCounts
 from consumer.core.message.tenant_notice import MANY, ManyParked
 from consumer.flow.store.parked_sizes import ParkedSizes
 from consumer.flow.tenant_notices import TenantNotices
@@ -87,12 +87,12 @@ class Index:
         self.looks = 0
         self.is_away = False
 
-    async def parked_sizes(self) -> Mapping[str, int]:
+    async def parked_counts(self) -> ParkedCounts:
         """Return sixty entries of one tenant."""
         self.looks += 1
         if self.is_away:
             raise StoreUnavailable("away")
-        return {"acme": 60}
+        return ParkedCounts({"acme": 60}, {"sub_1": 60}, 1.0)
 
 
 async def test_one_look_serves_the_gauges_and_the_notices() -> None:

@@ -12,14 +12,16 @@ from prometheus_client import Histogram as LibraryHistogram
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
 from prometheus_client.parser import text_string_to_metric_families as parse_text
 
+from consumer.core.endpoint.trouble_book import EndpointNow
 from consumer.core.fairness.queue import Standing
-from consumer.core.model import OutcomeKind, ParkReason
+from consumer.core.model import Outcome, OutcomeKind, ParkReason
 from consumer.flow.observe.observer import Observer
 from metrics.histogram import Histogram
-from metrics.series import MAX_OTHERS, MAX_TENANTS, Series, attempt_label, code_label
+from metrics.series import MAX_OTHERS, MAX_SUBSCRIPTIONS, MAX_TENANTS, Series, attempt_label, code_label
 from metrics.server import exposition
 from tests.support.fakes import RecordingLog
 
+MOST_SERIES = 1_700  #: of one worker, see decision 46
 OPENMETRICS = "application/openmetrics-text; version=1.0.0"
 
 
@@ -96,9 +98,18 @@ def test_the_number_of_series_is_bounded() -> None:
     for way in ("replayed", "archived", "purged"):
         series.parked_age.labels(way)
 
+    observe.troubles.look({}, 0.0)
+    observe.began("1.0", "3.11")
+    for number in range(50_000):
+        observe.troubles.failed(f"s{number}", Outcome(OutcomeKind.DNS, 0.1))
+    for now in (1.0, 20.0):
+        wanted = observe.troubles.wanted(now)
+        observe.troubles.look({each: EndpointNow(f"t{each}", each) for each in wanted}, now)
+
     samples = sum(len(family.samples) for family in series.registry.collect())
 
-    assert samples < 1500
+    assert len(series.subscription_trouble._metrics) == MAX_SUBSCRIPTIONS
+    assert samples < MOST_SERIES
 
 
 @pytest.mark.parametrize(("number", "label"), [(1, "1"), (9, "9"), (10, "10+"), (11, "10+"), (1000, "10+")])

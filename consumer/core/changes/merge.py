@@ -13,7 +13,7 @@ from pydantic import Field, SecretStr, model_validator
 
 from consumer.core.changes.file import clashes
 from consumer.core.changes.secret_overlap import ALWAYS, ends_at, refuse_early_end, replaced_at
-from consumer.core.endpoint.health import says_gone
+from consumer.core.endpoint.health import is_own_reason, says_gone
 from consumer.core.errors import ConfigError
 from consumer.core.subscription.access_entry import ACCOUNT_FIELDS, TlsFields
 from consumer.core.subscription.entry import SECRETS_MAX, SubscriptionEntry, json_values
@@ -60,7 +60,8 @@ class StoredEntry(SubscriptionEntry):
         shown = self.model_copy(update=changes) if changes else self
         built = SubscriptionEntry.build(shown, rules)
         key_ends = self.ends_at if built.keys else ()
-        return replace(built, locked=self.locked, gone=self.gone, key_ends=key_ends)
+        itself = not self.enabled and is_own_reason(self.disabled_reason)
+        return replace(built, locked=self.locked, gone=self.gone, disabled_itself=itself, key_ends=key_ends)
 
     @property
     def gone(self) -> bool:

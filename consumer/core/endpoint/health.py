@@ -11,10 +11,12 @@ Source: SW-41 (Svix: every attempt failed for 5 days; the time starts once failu
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
 _GONE: Final = "every attempt failed for"
+_OWN_REASON: Final = re.compile(rf"{_GONE}|webhook-delivery: disable|HTTP \d{{3}}\b")
 
 #: First and last failure are at least this far apart before the time counts.
 APART_S: Final = 43_200.0
@@ -106,6 +108,11 @@ def says_gone(disabled_reason: str | None) -> bool:
     return disabled_reason is not None and disabled_reason.startswith(_GONE)
 
 
+def is_own_reason(disabled_reason: str | None) -> bool:
+    """Return whether a reason is one with which Leveret disables a subscription, and not an operator's."""
+    return disabled_reason is not None and _OWN_REASON.match(disabled_reason) is not None
+
+
 def much_the_same(one: Failing | None, other: Failing | None) -> bool:
     """Return whether two accounts differ by no more than the travel time of messages."""
     if one is None or other is None:
@@ -119,16 +126,20 @@ class HealthTracker:
     Attributes:
         failing: None: the last attempt was a success, here or elsewhere.
         shared: The same, as the other workers and the store have it.
+        successes: Attempts that the endpoint took, since this worker met it.
+        failures: All other attempts, faults of our own side included.
     """
 
-    __slots__ = ("_ratio", "_successes", "_taken_at", "failing", "shared")
+    __slots__ = ("_ratio", "_run", "_taken_at", "failing", "failures", "shared", "successes")
 
     def __init__(self) -> None:
         self.failing: Failing | None = None
         self.shared: Failing | None = None
         self._taken_at = 0.0  #: Unix seconds of the last success here; 0: none yet
         self._ratio = 1.0  #: share of successes up to the last failure
-        self._successes = 0  #: since the last failure
+        self._run = 0  #: successes before the last failure
+        self.successes = 0
+        self.failures = 0
 
     @property
     def account(self) -> Health:
@@ -138,17 +149,18 @@ class HealthTracker:
     @property
     def success_ratio(self) -> float:
         """Share of successes among the recent attempts, newer ones weigh more; 1 before the first attempt."""
-        return 1 - (1 - self._ratio) * (1 - RATIO_WEIGHT) ** self._successes
+        return 1 - (1 - self._ratio) * (1 - RATIO_WEIGHT) ** (self.successes - self._run)
 
     def taken(self, now: float) -> None:
         """Take in a success; *now* is in Unix seconds, here and below."""
-        self._successes += 1
+        self.successes += 1
         self._taken_at = now
         self.failing = None
 
     def missed(self, now: float, *, counts: bool) -> None:
         """Take in a failure; it *counts* when the endpoint itself failed."""
-        self._ratio, self._successes = self.success_ratio * (1 - RATIO_WEIGHT), 0
+        self._ratio, self._run = self.success_ratio * (1 - RATIO_WEIGHT), self.successes
+        self.failures += 1
         if counts:
             self.failing = failed(self.failing, now)
 

@@ -6,9 +6,9 @@ Data flow: :meth:`Latency.learn` after each attempt -> how soon a slot is free, 
 from __future__ import annotations
 
 import math
-from collections import deque
+from array import array
 
-RECENT = 20  #: attempts that the p90 looks at
+RECENT = 20  #: attempts that the p90 and the p95 look at
 LATENCY_WEIGHT = 0.2  #: of the newest attempt in the moving averages
 FIRST_LATENCY_S = 0.1  #: assumed before the first answer
 
@@ -22,13 +22,14 @@ class Latency:
             end of an outage.
     """
 
-    __slots__ = ("_quick_s", "_recent", "_silent_since", "_slow", "healthy_s", "latency_s")
+    __slots__ = ("_next", "_quick_s", "_recent", "_silent_since", "_slow", "healthy_s", "latency_s")
 
     def __init__(self, quick_s: float) -> None:
         """Begin; an attempt of *quick_s* or more is slow."""
         self._quick_s = quick_s
         self.latency_s = self.healthy_s = FIRST_LATENCY_S
-        self._recent: deque[bool] = deque(maxlen=RECENT)
+        self._recent = array("d")  #: durations of the recent attempts in seconds; a ring once it is full
+        self._next = 0  #: place of the oldest one in the full ring
         self._slow = 0
         self._silent_since = math.inf  #: Unix seconds; requests are in flight, and none has ended since
 
@@ -36,6 +37,17 @@ class Latency:
     def is_slow(self) -> bool:
         """Whether the p90 of the recent attempts is slow."""
         return self._slow * 10 > len(self._recent)
+
+    @property
+    def slow_ratio(self) -> float:
+        """Share of slow ones among the recent attempts; 0 before the first."""
+        return self._slow / len(self._recent) if self._recent else 0.0
+
+    @property
+    def p95_s(self) -> float:
+        """The 95th percentile of the recent attempts in seconds; 0 before the first."""
+        recent = sorted(self._recent)
+        return recent[math.ceil(0.95 * len(recent)) - 1] if recent else 0.0
 
     def is_slow_at(self, now: float, *, idle: bool) -> bool:
         """Return whether recent attempts were slow, or requests in flight are; *idle*: there are none."""
@@ -57,14 +69,19 @@ class Latency:
         self.latency_s += LATENCY_WEIGHT * (duration_s - self.latency_s)
         if taken:
             self.healthy_s += LATENCY_WEIGHT * (duration_s - self.healthy_s)
-        slow = duration_s >= self._quick_s
-        self._slow += slow
-        if len(self._recent) < RECENT or not self._recent[0]:
-            self._recent.append(slow)
+        slow, recent = duration_s >= self._quick_s, self._recent
+        if len(recent) < RECENT:
+            recent.append(duration_s)
+            self._slow += slow
             return False
-        self._recent.append(slow)
-        was_slow = (self._slow - slow) * 10 > RECENT
-        self._slow -= 1
+        place = self._next
+        oldest, recent[place] = recent[place], duration_s
+        self._next = (place + 1) % RECENT
+        if oldest < self._quick_s:
+            self._slow += slow
+            return False
+        was_slow = self.is_slow
+        self._slow += slow - 1
         return was_slow and not self.is_slow
 
     def slot_interval_s(self, now: float, slots: int, *, idle: bool) -> float:

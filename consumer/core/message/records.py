@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import orjson
 
@@ -57,6 +57,14 @@ class ParkedRow:
     replays: int = 0
     messages: int = 1  #: of this id in the queue: a crash may park one entry twice
     shown: str = ""  #: fields as JSON, see :func:`parked_row`; empty in rows of earlier releases
+
+
+class ParkedCounts(NamedTuple):
+    """The entries that are parked now, as the index has them."""
+
+    by_tenant: Mapping[str, int] = {}  #: without entries that have no tenant
+    by_subscription: Mapping[str, int] = {}  #: by id; without messages that never became an event
+    oldest_at: float | None = None  #: Unix seconds when the oldest one was parked; None: no entry
 
 
 def parked_row(entry: ParkedEntry) -> ParkedRow:

@@ -46,6 +46,7 @@ class Subscription:
     send_trace: bool = False  #: send ``traceparent`` and ``tracestate`` of an event on
     access: Access | None = None  #: the endpoint's own TLS and OAuth2; None if it needs neither
     enabled: bool = True
+    disabled_itself: bool = False  #: disabled by Leveret, not by an operator or a file
     gone: bool = False  #: disabled after days without a success, so probes may still be sent
     paused: bool = False  #: by an operator: nothing is sent, deliveries wait
     locked: str | None = None  #: why nothing is sent and deliveries are parked: secrets or policy are missing

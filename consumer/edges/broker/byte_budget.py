@@ -116,12 +116,20 @@ class ByteBudget:
             self._waiter.set_result(None)
 
 
+@dataclass(slots=True)
+class WindowBytes:
+    """The bytes in hand of one window."""
+
+    held: int = 0
+
+
 class Gate:
     """Lets one channel's messages through, and keeps the charge of each by its delivery tag."""
 
-    def __init__(self, channel: Channel, budget: ByteBudget) -> None:
-        """Put the gate between the connection's reader and *channel*."""
+    def __init__(self, channel: Channel, budget: ByteBudget, window: WindowBytes | None = None) -> None:
+        """Put the gate between the connection's reader and *channel*; *window* counts the same bytes."""
         self.budget = budget
+        self._window = WindowBytes() if window is None else window
         self._channel = channel
         self._frames = channel.frames
         self._tag = 0  #: tag of the message whose frames are arriving
@@ -144,6 +152,7 @@ class Gate:
                 return
             self._charges[self._tag] = cost
             self.budget.hold(cost)
+            self._window.held += cost
             self._left = frame.body_size or 0
             if not self._left:
                 self.budget.completed()
@@ -168,10 +177,13 @@ class Gate:
         cost = self._charges.pop(tag, None)
         if cost is not None:
             self.budget.give_back(cost, whole=True)
+            self._window.held -= cost
 
     def _close(self) -> None:
         """Give back the charge of messages without a ticket, which the broker has again."""
         for tag in [tag for tag in self._charges if tag > self._ticketed]:
             whole = tag != self._tag or self._left <= 0
-            self.budget.give_back(self._charges.pop(tag), whole=whole)
+            cost = self._charges.pop(tag)
+            self.budget.give_back(cost, whole=whole)
+            self._window.held -= cost
         self._left = 0

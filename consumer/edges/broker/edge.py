@@ -6,7 +6,7 @@ Data flow: queues -> windows -> the listener of :mod:`consumer.ports`; sizes of 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -139,6 +139,10 @@ class BrokerEdge:
     def held_bytes(self) -> int:
         """Return the bytes charged for the messages in hand."""
         return self._budget.held_bytes
+
+    def bytes_by_source(self) -> Mapping[Source, int]:
+        """Return the same bytes by the source of their messages."""
+        return {reader.window.source: reader.in_hand.held for reader in self._readers}
 
     def unready(self) -> str | None:
         """Return why events are not delivered yet, or None."""

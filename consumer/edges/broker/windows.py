@@ -19,7 +19,7 @@ from pamqp.commands import Basic
 
 from consumer.core.fairness.prefetch import Prefetch
 from consumer.edges.broker.acks import Acks, ChannelTicket, Consumer
-from consumer.edges.broker.byte_budget import ByteBudget, Gate
+from consumer.edges.broker.byte_budget import ByteBudget, Gate, WindowBytes
 from consumer.edges.broker.connection.connect import (
     CONNECTION_ERRORS,
     closable,
@@ -63,6 +63,7 @@ class WindowReader:
     wanted: Callable[[], bool]  #: whether to consume now; called at each :meth:`follow`
     consuming: bool = False
     budget: ByteBudget = field(default_factory=lambda: ByteBudget(UNBOUNDED))
+    in_hand: WindowBytes = field(default_factory=WindowBytes)  #: of the messages in hand, as they are charged
     health: TaskHealth | None = None  #: takes unexpected ends of tasks; None makes one
     _health: TaskHealth = field(init=False)
     _tasks: OwnedTasks = field(init=False)
@@ -147,7 +148,7 @@ class WindowReader:
     def _take_over(self, channel: Channel) -> None:
         self._acks, cancelled = Acks(channel, self.observe, on_failure=self._acks_failed), asyncio.Event()
         self._changing = False
-        self._gate = Gate(channel, self.budget)
+        self._gate = Gate(channel, self.budget, self.in_hand)
         self._turn = asyncio.Lock()
         self._cancelled = cancelled
         consumers = self._consumers = {}

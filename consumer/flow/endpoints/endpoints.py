@@ -10,7 +10,7 @@ from collections.abc import Collection
 
 from consumer.core.endpoint.admission import Admission, Hold
 from consumer.core.endpoint.agreement import state_name
-from consumer.core.endpoint.breaker import State
+from consumer.core.endpoint.breaker import Open, State
 from consumer.core.endpoint.clock_steps import ClockSteps
 from consumer.core.endpoint.rate_limit import RateLimit, per_period
 from consumer.core.model import Defer, Outcome
@@ -70,7 +70,7 @@ class Endpoints:
             if known.subscription.url == subscription.url:
                 known.rebind(subscription, self._now)
                 return known
-            self._observe.endpoint_left(known.state)
+            self._observe.endpoint_left(subscription, known.state)
         return self._meet(subscription)
 
     def _meet(self, subscription: Subscription) -> Endpoint:
@@ -84,7 +84,7 @@ class Endpoints:
         if prior.health is not None and subscription.id not in self._forgiven:
             endpoint.health.merge(prior.health)
         self._forgiven.discard(subscription.id)
-        self._observe.endpoint_met(endpoint.state)
+        self._observe.endpoint_met(subscription, endpoint.state, _since(endpoint.breaker, now))
         if prior.breaker is None:
             self._record.endpoint(subscription, endpoint.state, epoch=endpoint.breaker.epoch)
         return endpoint
@@ -193,7 +193,8 @@ class Endpoints:
         self.prior.keep(subscription_ids)
         self.announcements.keep(subscription_ids)
         for gone in self._known.keys() - subscription_ids:
-            self._observe.endpoint_left(self._known.pop(gone).state)
+            left = self._known.pop(gone)
+            self._observe.endpoint_left(left.subscription, left.state)
 
     def learn(self, endpoint: Endpoint, outcome: Outcome, epoch: int, now: float) -> None:
         """Let *endpoint* learn from an attempt; report a change of its breaker."""
@@ -220,7 +221,7 @@ class Endpoints:
         before = endpoint.state
         endpoint.admission.adopt(state, now, self._sample())
         if endpoint.state != before:
-            self._observe.breaker_changed(endpoint.subscription, before, endpoint.state)
+            self._observe.breaker_changed(endpoint.subscription, before, endpoint.state, now)
 
     def shown(self) -> dict[str, str]:
         """Return the states of the breakers by endpoint id, for operators."""
@@ -231,11 +232,16 @@ class Endpoints:
         if self._known.get(subscription.id) is not endpoint or state == was:
             return  # gone or moved meanwhile, or unchanged
         if endpoint.state != STATE_LABELS[type(before)]:
-            self._observe.breaker_changed(subscription, STATE_LABELS[type(before)], endpoint.state)
+            self._observe.breaker_changed(subscription, STATE_LABELS[type(before)], endpoint.state, self._now)
             reason = "opened by hand" if state == "forced" else f"was {was}"
             self._observe.breaker_decided(subscription, endpoint.state, reason)
         self.announcements.changed(endpoint)
         self._record.endpoint(subscription, state, epoch=endpoint.breaker.epoch)
+
+
+def _since(state: State, now: float) -> float:
+    """Return since when (Unix seconds) a breaker has been in *state*, as far as is known; else *now*."""
+    return state.since if isinstance(state, Open) and state.since <= now else now
 
 
 def _budget(count: int | None, workers: int) -> RateLimit | None:

@@ -32,8 +32,10 @@ from consumer.core.subscription.subscription import Subscription
 from consumer.flow.observe.orphans import OrphanReporter
 from consumer.flow.observe.reporter import Reporter, about, traced
 from consumer.flow.observe.tenants import Tenants
+from consumer.flow.observe.troubles import Totals, Troubles
 from consumer.flow.observe.unmatched import UnmatchedReporter
-from metrics.series import Series, Tally, attempt_label, code_label
+from metrics.series import MAX_SUBSCRIPTIONS, Series, attempt_label, code_label
+from metrics.tally import Tally
 
 
 class Attempted(NamedTuple):
@@ -48,10 +50,16 @@ class Attempted(NamedTuple):
 
 
 class DeliveryReporter(Reporter):
-    """Reports on events, attempts and deliveries, by tenant where there is a series for it."""
+    """Reports on events, attempts and deliveries, by tenant where there is a series for it.
 
-    def __init__(self, series: Series, log: Any) -> None:
+    Attributes:
+        troubles: The series of the subscriptions in most trouble.
+    """
+
+    def __init__(self, series: Series, log: Any, subscriptions: int = MAX_SUBSCRIPTIONS) -> None:
         super().__init__(series, log)
+        self.troubles = Troubles(series, subscriptions, self._totals)
+        self._book = self.troubles.book
         self.orphans = OrphanReporter(series, log, self._fault_log())
         self.unmatched = UnmatchedReporter(series, log)
         self._kind = {kind: series.tally(series.attempts.labels(kind.value)) for kind in OutcomeKind}
@@ -197,8 +205,7 @@ class DeliveryReporter(Reporter):
                 "delivery.attempted", **fields, total_s=round(total_s, 3), delays_s=_delays_s(done)
             )
             return
-        if isinstance(done.verdict, Retry | Defer):
-            self._owed.saw(done.event.arrived_at)
+        self._note_failure(done, wait_s)
         if isinstance(done.verdict, Defer):  # our own side failed: no attempt of the endpoint's
             self._series.deferrals.labels(outcome.kind.value).inc()
         else:
@@ -210,6 +217,25 @@ class DeliveryReporter(Reporter):
             "error": _error(outcome),
         }
         self._log.warning("delivery.attempted", **fields)
+
+    def _note_failure(self, done: Attempted, wait_s: float) -> None:
+        """Note the trouble of the subscription, and the delivery that is still owed."""
+        subscription, attempt, arrived_at = done.subscription.id, done.attempt, done.event.arrived_at
+        self.troubles.failed(subscription, done.outcome)
+        match done.verdict:
+            case Retry():
+                until = attempt.at + attempt.duration_s + wait_s
+            case Defer(until=until):
+                pass
+            case _:
+                return
+        self._book.waits(subscription, until, arrived_at)
+        self._owed.saw(arrived_at)
+
+    def _totals(self) -> Totals:
+        """Return the requests of all subscriptions since the start, delivered and failed."""
+        delivered = self._delivered.count
+        return delivered, sum([kind.count for kind in self._kind.values()]) - delivered
 
     def _count_success(self, done: Attempted) -> float:
         """Count a delivery; return the seconds since its event arrived."""
@@ -239,6 +265,8 @@ class DeliveryReporter(Reporter):
             tally = self._deferrals[reason] = self._series.tally(self._series.deferrals.labels(reason))
         tally.inc()
         self._owed.saw(event.arrived_at)
+        self._book.held(subscription.id, reason)
+        self._book.waits(subscription.id, until.until, event.arrived_at)
         self._log.debug(
             "delivery.deferred",
             event_id=event.id,

@@ -5,29 +5,42 @@ from __future__ import annotations
 from consumer.core.message.operator_events import Note, OperatorEventType
 from consumer.core.subscription.subscription import Subscription
 from consumer.flow.observe.reporter import Reporter, about
+from consumer.flow.observe.troubles import Troubles
 
 
 class EndpointReporter(Reporter):
     """Reports on endpoints."""
 
-    def endpoint_met(self, state: str) -> None:
-        """Count an endpoint that this worker meets, with its breaker in *state*."""
-        self._series.breakers.labels(state).inc()
+    troubles: Troubles  #: made by another part of the Observer
 
-    def endpoint_left(self, state: str) -> None:
+    def endpoint_met(self, subscription: Subscription, state: str, since: float) -> None:
+        """Count an endpoint that this worker meets.
+
+        Args:
+            subscription: Whose endpoint it is.
+            state: Of its breaker.
+            since: When the breaker came into that state, as far as is known; Unix seconds.
+        """
+        self._series.breakers.labels(state).inc()
+        self.troubles.breaker_changed(subscription.id, state, since)
+
+    def endpoint_left(self, subscription: Subscription, state: str) -> None:
         """Count an endpoint no longer; its breaker was in *state*."""
         self._series.breakers.labels(state).dec()
+        self.troubles.ajar.pop(subscription.id, None)
 
-    def breaker_changed(self, subscription: Subscription, before: str, after: str) -> None:
-        """Report that a breaker changed its state."""
+    def breaker_changed(self, subscription: Subscription, before: str, after: str, now: float) -> None:
+        """Report that a breaker changed its state, at *now* (Unix seconds)."""
         self._series.breakers.labels(before).dec()
         self._series.breakers.labels(after).inc()
+        self.troubles.breaker_changed(subscription.id, after, now)
         if after == "open":
             self._series.breaker_openings.inc()
         self._log.warning("breaker.changed", **about(subscription), before=before, after=after)
 
     def endpoint_disabled(self, subscription: Subscription, reason: str) -> None:
         """Report that a subscription was disabled."""
+        self.troubles.book.disable(subscription.id)
         self._log.error("endpoint.disabled", **about(subscription), reason=reason)
         self._note(OperatorEventType.ENDPOINT_DISABLED, subscription, reason)
 

@@ -17,7 +17,7 @@ from consumer.flow.observe.label_values import begin_at_zero
 from consumer.flow.observe.returns import ReturnsReporter
 from consumer.flow.observe.store import StoreReporter
 from consumer.flow.observe.worker import Holdings, WorkerReporter
-from metrics.series import Series
+from metrics.series import MAX_SUBSCRIPTIONS, Series
 
 __all__ = ["Attempted", "Holdings", "Observer"]
 
@@ -30,14 +30,15 @@ class Observer(DeliveryReporter, EndpointReporter, BrokerReporter, StoreReporter
         returns: Reports on queues that do not give back their messages.
     """
 
-    def __init__(self, series: Series, log: Any = None) -> None:
+    def __init__(self, series: Series, log: Any = None, subscriptions: int = MAX_SUBSCRIPTIONS) -> None:
         """Begin.
 
         Args:
             series: Every metric of this worker.
             log: A logger of structlog; None makes one.
+            subscriptions: Subscriptions with series of their own, at most: those in most trouble.
         """
         begin_at_zero(series)
-        super().__init__(series, structlog.get_logger() if log is None else log)
+        super().__init__(series, structlog.get_logger() if log is None else log, subscriptions)
         self.returns = ReturnsReporter(series, self._log)
         self.fairness = FairnessReporter(series, self._log, self.notes.notify)

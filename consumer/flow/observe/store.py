@@ -5,6 +5,7 @@ Implements ``StoreReports``, ``HistoryReports`` and ``LookupReports`` of :mod:`c
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from consumer.core.subscription.subscription import Subscription
@@ -29,6 +30,18 @@ class StoreReporter(Reporter):
         self._history_faults = self._fault_log()
         self._lookups_away = False
         self._lookup_faults = self._fault_log()
+        self._secret_ends: list[int] = []  #: Unix seconds, the soonest one last
+
+    def secrets_end(self, ends: Iterable[int]) -> None:
+        """Take when replaced secrets stop signing, in Unix seconds."""
+        self._secret_ends = sorted(ends, reverse=True)
+
+    def secrets_checked(self, now: float) -> None:
+        """Show when the next replaced secret stops signing; *now* is in Unix seconds."""
+        ends = self._secret_ends
+        while ends and ends[-1] <= now:
+            ends.pop()
+        self._series.secret_expiry.set(ends[-1] if ends else 0)
 
     def reloaded(self, enabled: int, disabled: int, locked: int) -> None:
         """Report that the subscriptions were loaded."""
@@ -76,6 +89,10 @@ class StoreReporter(Reporter):
     def store_unconfirmed(self, why: str) -> None:
         """Warn that the broker's record of the store cannot be read; nothing is consumed meanwhile."""
         self._log.warning("store.unconfirmed", detail=why)
+
+    def parked_since(self, oldest_at: float | None) -> None:
+        """Show when the oldest parked entry was parked, in Unix seconds; None: there is no entry."""
+        self._series.oldest_parked.set(0 if oldest_at is None else oldest_at)
 
     def parked_indexed(self, count: int) -> None:
         """Set the gauge of the parked messages by the index."""

@@ -14,7 +14,8 @@ from prometheus_client import Gauge
 
 from consumer.core.fairness.queue import Standing, priority_after
 from consumer.core.fairness.top_tenants import exchanges
-from metrics.series import MAX_OTHERS, OTHER, Series, Tally, own_label, tenant_of
+from metrics.series import MAX_OTHERS, OTHER, Series, own_label, tenant_of
+from metrics.tally import Tally
 
 EXCHANGE_S = 60.0
 KEPT_S = 86_400.0  #: a tenant with a parked entry keeps its series for so long: the alert looks so far back

@@ -14,6 +14,7 @@ class Holdings(NamedTuple):
     requests: int  #: in flight
     held_bytes: int  #: of messages in hand
     by_source: Mapping[str, int]  #: messages in hand and not started
+    bytes_by_source: Mapping[str, int]  #: of messages in hand
     lag_s: float  #: worst lag of the event loop in the last minute
     log_dropped: int  #: lines, since the start
     ready: bool
@@ -32,6 +33,19 @@ class WorkerReporter(Reporter):
         series.log_dropped.reach(holdings.log_dropped)
         for source, count in holdings.by_source.items():
             series.window.labels(source).set(count)
+        for source, size_bytes in holdings.bytes_by_source.items():
+            series.window_bytes.labels(source).set(size_bytes)
+
+    def began(self, version: str, python: str) -> None:
+        """Show the versions of Leveret and Python."""
+        self._series.build.info({"version": version, "python": python})
+
+    def certificates_read(self, ends: Mapping[str, float], faults: Mapping[str, str]) -> None:
+        """Show when our own certificates end, in Unix seconds by label; warn of files with *faults*."""
+        for label, end in ends.items():
+            self._series.certificate_expiry.labels(label).set(end)
+        for label, fault in faults.items():
+            self._log.warning("certificate.unreadable", certificate=label, detail=fault)
 
     def workers_counted(self, workers: int) -> None:
         """Show how many workers live, this one included."""

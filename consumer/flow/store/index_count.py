@@ -27,7 +27,7 @@ class IndexCount:
         """Bind to *index*; *is_kept*: whether the settings keep it at all."""
         self._index = index
         self._observe = observe
-        self._is_kept = is_kept
+        self.is_kept = is_kept
         self._found: int | None = None  #: by the index at the last look
         self._queued: int | None = None  #: in the queue at the last look
         self._differing = 0  #: looks in a row
@@ -35,7 +35,7 @@ class IndexCount:
     async def count(self) -> int | None:
         """Return the number of parked messages; None if it is unknown."""
         self._found = None
-        if not self._is_kept:
+        if not self.is_kept:
             return None
         try:
             self._found = await self._index.count_parked()

@@ -1,4 +1,4 @@
-"""Read from the index how many entries are parked now, by tenant.
+"""Read from the index how many entries are parked now, by tenant and by subscription.
 
 Data flow: index of parked entries -> :meth:`ParkedSizes.look` -> Observer, and the notices to tenants. While
 the store cannot be read, the gauges keep their values.
@@ -22,18 +22,25 @@ class ParkedSizes:
     """Looks into the index of parked entries."""
 
     def __init__(
-        self, index: ParkedIndex, observe: Observer, take: Callable[[Mapping[str, int]], Awaitable[None]]
+        self,
+        index: ParkedIndex,
+        observe: Observer,
+        take: Callable[[Mapping[str, int]], Awaitable[None]],
+        *,
+        is_kept: bool = True,
     ) -> None:
         """Bind to an index.
 
         Args:
             index: Counts the entries.
             observe: Has the gauges.
-            take: Takes the same counts, for the notices to tenants.
+            take: Takes the counts by tenant, for the notices to tenants.
+            is_kept: The settings keep the index.
         """
         self._index = index
         self._observe = observe
         self._take = take
+        self._is_kept = is_kept
 
     async def run(self) -> None:
         """Look until cancelled; a store that cannot be read, or a bug here, stops no delivery."""
@@ -47,9 +54,12 @@ class ParkedSizes:
     async def look(self) -> None:
         """Bring the gauges up to date once, and pass the counts on."""
         try:
-            sizes = await self._index.parked_sizes()
+            counts = await self._index.parked_counts()
         except (LeveretError, OSError) as error:
             self._observe.store_failed("read", error)
         else:
-            self._observe.tenants_parked(sizes)
-            await self._take(sizes)
+            self._observe.tenants_parked(counts.by_tenant)
+            self._observe.troubles.book.parked(counts.by_subscription)
+            if self._is_kept:
+                self._observe.parked_since(counts.oldest_at)
+            await self._take(counts.by_tenant)

@@ -182,7 +182,7 @@ class Subscriptions:
         known = self._all.get(subscription.id)
         if known is None or not known.enabled or known.url != subscription.url:
             return
-        off = self._all[known.id] = replace(known, enabled=False)
+        off = self._all[known.id] = replace(known, enabled=False, disabled_itself=True)
         self._matcher = self._matcher.without(off)
         self._observe.endpoint_disabled(known, reason)
         self._record.endpoint(known, "disabled", epoch=0, reason=reason)
@@ -207,7 +207,7 @@ class Subscriptions:
         """Keep a subscription disabled that was disabled here, until the store has that, or another URL."""
         url, _ = self._owed.get(loaded.id, ("", ""))
         if url == loaded.url:
-            return replace(loaded, enabled=False)
+            return replace(loaded, enabled=False, disabled_itself=True)
         self._owed.pop(loaded.id, None)
         return loaded
 
@@ -261,6 +261,8 @@ class Subscriptions:
         enabled = sum([s.enabled for s in fresh.values()])
         locked = sum([s.locked is not None for s in fresh.values()])
         self._observe.reloaded(enabled, len(fresh) - enabled, locked)
+        self._observe.troubles.book.disabled([s.id for s in fresh.values() if s.disabled_itself])
+        self._observe.secrets_end([end for s in fresh.values() for end in s.key_ends if end])
         for subscription in switched:
             self._on_switched(subscription)
 

@@ -7,7 +7,7 @@ Nothing here awaits: :meth:`Intake.pump` runs whenever a message arrived, a job 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from functools import cached_property
 
 from consumer.core.fairness.accounts import Accounts, Caps
@@ -33,6 +33,11 @@ SHARES: tuple[tuple[str, frozenset[Source], float], ...] = (
     ("spill", frozenset({Source.SPILL}), 0.15),
     ("suspect", frozenset({Source.SUSPECT}), 0.05),
 )
+
+SOURCE_LABELS: Mapping[Source, str] = {
+    source: "/".join(sorted(sources)) for _, sources, _ in SHARES for source in sources
+}
+"""Label values of the gauges of messages in hand; sources of one share are counted together."""
 
 MOST_IN_PASS = 16  #: jobs of each waiting tenant that start in one pass of the loop, while tenants share it
 RATE_LOOK_S = 0.01  #: shortest time after which a worker whose rate is used up looks again
@@ -200,8 +205,8 @@ class Intake:
 
     def by_source(self) -> dict[str, int]:
         """Return the unstarted messages by share, for the gauge."""
-        shares = zip(SHARES, self._queued.queues, strict=True)
-        waiting = {"/".join(sorted(sources)): queue.length for (_, sources, _), queue in shares}
+        labels = dict.fromkeys(SOURCE_LABELS.values())
+        waiting = {label: queue.length for label, queue in zip(labels, self._queued.queues, strict=True)}
         return waiting | {"held": len(self._held)}
 
     # jobs that leave unstarted

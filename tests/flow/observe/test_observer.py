@@ -104,7 +104,7 @@ def test_the_values_that_are_documented_are_those_that_begin_at_zero() -> None:
     for label, values, name in counters:
         for value in values.split(" | "):
             labels = {label: value}
-            if name != "attempts_by_number":
+            if name not in ("attempts_by_number", "subscription_attempts"):  # they have a further label
                 assert desk.count(f"{name}_total", **labels) == 0, (name, value)
 
 
@@ -164,7 +164,6 @@ def test_entries_that_leave_parked_are_counted_with_their_age() -> None:
 
     assert desk.count("tenant_replayed_total", tenant="acme") == 1
     assert desk.count("tenant_replayed_total", tenant="other") == 1
-    assert desk.count("parked_age_seconds_bucket", way="replayed", le="600.0") == 0
     assert desk.count("parked_age_seconds_bucket", way="replayed", le="3600.0") == 1
     assert desk.count("parked_age_seconds_sum", way="archived") == 604_800
 
@@ -172,7 +171,15 @@ def test_entries_that_leave_parked_are_counted_with_their_age() -> None:
 def test_held_deliveries_of_a_worker_are_shown() -> None:
     """S1-6: gauges follow the last look; lines of the log that were dropped are counted elsewhere."""
     desk = ObserverDesk()
-    held = Holdings(requests=3, held_bytes=700, by_source={"lane": 5}, lag_s=0.5, log_dropped=4, ready=True)
+    held = Holdings(
+        requests=3,
+        held_bytes=700,
+        by_source={"lane": 5},
+        bytes_by_source={"lane": 600},
+        lag_s=0.5,
+        log_dropped=4,
+        ready=True,
+    )
 
     desk.observe.holds(held)
     desk.observe.holds(held._replace(requests=1, log_dropped=6, ready=False))
@@ -183,6 +190,7 @@ def test_held_deliveries_of_a_worker_are_shown() -> None:
         0.5,
     ]
     assert desk.count("window_messages", source="lane") == 5
+    assert desk.count("window_bytes", source="lane") == 600
     assert desk.count("log_lines_dropped_total") == 6
     assert desk.count("ready") == 0
 
@@ -332,7 +340,7 @@ def test_event_names_are_static_and_no_line_holds_a_body() -> None:
     desk.observe.event_readdressed("ord-1", "leveret.inbox.erp")
     desk.observe.message_suspected("leveret.lane.00", 5)
     desk.observe.cancelled(order, "sub_1", "subscription deleted")
-    desk.observe.breaker_changed(shop, "closed", "open")
+    desk.observe.breaker_changed(shop, "closed", "open", START)
     desk.observe.endpoint_disabled(shop, "HTTP 410")
     desk.observe.entry_expired({"id": "prk_1", "reason": "exhausted", "body_base64": "eA=="}, 9.0)
     desk.observe.broker_unreachable("publish", "refused", 0.5, suppressed=0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from typing import Any, Final
@@ -9,7 +10,7 @@ from typing import Any, Final
 from sqlalchemy import ColumnElement, Connection, Row, func, inspect, literal_column, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from consumer.core.message.records import ParkedRow
+from consumer.core.message.records import ParkedCounts, ParkedRow
 from consumer.edges.store.tables import PARKED_INDEX
 
 _ALL: Final[ColumnElement[Any]] = literal_column("*")
@@ -56,6 +57,25 @@ async def read_reasons(
     rows = (await connection.execute(by_reason.group_by(columns.reason))).all()
     recent = dict(sorted(((row[0], row[1]) for row in rows), key=lambda each: (-each[1], each[0])))
     return ParkedReasons(int(total or 0), recent)
+
+
+async def read_counts(connection: AsyncConnection | None, now: float) -> ParkedCounts:
+    """Return how many entries there are by tenant and by subscription; *now* is in Unix seconds."""
+    if connection is None:
+        return ParkedCounts()
+    columns = PARKED_INDEX.c
+    groups = select(columns.tenant, columns.subscription_ids, func.count(), func.min(columns.parked_at))
+    query = groups.where(columns.expires_at > now).group_by(columns.tenant, columns.subscription_ids)
+    tenants: Counter[str] = Counter()
+    subscriptions: Counter[str] = Counter()
+    oldest_at = None
+    for tenant, ids, count, parked_at in (await connection.execute(query)).all():
+        if tenant is not None:
+            tenants[tenant] += count
+        for each in ids.split():
+            subscriptions[each] += count
+        oldest_at = parked_at if oldest_at is None else min(oldest_at, parked_at)
+    return ParkedCounts(tenants, subscriptions, oldest_at)
 
 
 async def count_messages(connection: AsyncConnection | None, *where: ColumnElement[bool]) -> int:

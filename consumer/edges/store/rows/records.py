@@ -14,7 +14,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from consumer.core.endpoint.breaker import CLOCK_SLACK_S, by_hand
 from consumer.core.endpoint.health import Health
-from consumer.core.message.records import EndpointState, ParkedRow
+from consumer.core.message.records import EndpointState, ParkedCounts, ParkedRow
 from consumer.core.subscription.subscription import endpoint_id
 from consumer.edges.store.batches import chunks, delete_ids
 from consumer.edges.store.database import Database
@@ -24,7 +24,7 @@ from consumer.edges.store.rows.audit import Audit
 from consumer.edges.store.rows.health import read_healths, write_healths
 from consumer.edges.store.rows.holds import read_holds, write_holds
 from consumer.edges.store.rows.jobs import Jobs
-from consumer.edges.store.rows.parked import count_messages, read_rows, values
+from consumer.edges.store.rows.parked import count_messages, read_counts, read_rows, values
 from consumer.edges.store.rows.parked_queries import ParkedQueries
 from consumer.edges.store.rows.publish_keys import PublishKeys
 from consumer.edges.store.tables import ENDPOINT_STATES, HOLDS, PARKED_INDEX, SUBSCRIPTIONS
@@ -174,6 +174,15 @@ class Records:
         async with self._database.reading() as connection:
             rows = () if connection is None else (await connection.execute(query)).all()
         return {row[0]: row[1] for row in rows}
+
+    async def parked_counts(self) -> ParkedCounts:
+        """Return how many rows of the index have not expired, by tenant and by subscription.
+
+        Raises:
+            StoreUnavailable: the store cannot be read.
+        """
+        async with self._database.reading() as connection:
+            return await read_counts(connection, self._now())
 
     async def forget_parked(self, entries: Mapping[str, float]) -> None:
         """Delete entries that have left the parked queue from the index, if there is one.

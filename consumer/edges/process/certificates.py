@@ -1,0 +1,38 @@
+"""Read when our own certificates end: those that the worker shows to the broker and to callers of the API.
+
+Data flow: settings -> :func:`own_certificates` -> :func:`read_ends` (in a thread, at the start) -> Observer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from cryptography.x509 import load_pem_x509_certificates
+
+from consumer.settings import Settings
+
+
+def own_certificates(settings: Settings) -> Mapping[str, Path]:
+    """Return the PEM file of each certificate that the settings name, by the label of its series."""
+    found = {"api": settings.api.tls_certificate, "broker_client": settings.amqp.cert_file}
+    return {label: Path(path) for label, path in found.items() if path is not None}
+
+
+def read_ends(files: Mapping[str, Path]) -> tuple[dict[str, float], dict[str, str]]:
+    """Return when the first certificate of each file to end does so, and why other files cannot be read.
+
+    The file of a client certificate contains its chain too, and a chain is of use until its first end.
+
+    Returns:
+        Unix seconds, and texts of faults, both by label.
+    """
+    ends, faults = {}, {}
+    for label, path in files.items():
+        try:
+            certificates = load_pem_x509_certificates(path.read_bytes())
+        except (OSError, ValueError) as error:
+            faults[label] = str(error)
+        else:
+            ends[label] = min(one.not_valid_after_utc.timestamp() for one in certificates)
+    return ends, faults
