@@ -104,6 +104,9 @@ class Series:
         self.parked_indexed.set(nan)
         text = "When parked was last seen empty (Unix time): no entry is older. 0: not since the start."
         self.parked_empty = self._gauge("parked_empty_timestamp_seconds", text)
+        text = "Entries parked now, by the store's index, also those in the hands of a command. NaN: unknown."
+        self.parked_entries = self._gauge("parked_entries", text)
+        self.parked_entries.set(nan)
         text = "When the oldest entry was parked (Unix time), by the store's index. 0: none. NaN: unknown."
         self.oldest_parked = self._gauge("oldest_parked_timestamp_seconds", text)
         self.oldest_parked.set(nan)

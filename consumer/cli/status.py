@@ -30,6 +30,9 @@ from consumer.settings import load_settings
 TIMEOUT_S = 10.0
 """Longest wait for one answer of the daemon, in seconds."""
 
+TROUBLES_SHOWN = 5
+"""Subscriptions in trouble that the table names; JSON has all."""
+
 At = Annotated[
     str | None, typer.Option(metavar="HOST:PORT", help="Address of the daemon; absent: LEVERET_LISTEN.")
 ]
@@ -50,7 +53,9 @@ class _Now:
 
     def as_dict(self) -> dict[str, object]:
         """Return the fields of the JSON line."""
-        return {"at": self.at, "ready": self.ready, "reasons": list(self.reasons), **asdict(self.status)}
+        troubles = [one._asdict() for one in self.status.troubles]
+        now = {**asdict(self.status), "troubles": troubles}
+        return {"at": self.at, "ready": self.ready, "reasons": list(self.reasons), **now}
 
 
 def register(app: typer.Typer) -> None:
@@ -174,6 +179,7 @@ def _rows(one: Status) -> Iterator[tuple[str, str, str]]:
     yield "overdue", _counts(one.overdue), "red" if one.overdue else ""
     yield "in hand", _counts(one.windows), ""
     yield "breakers", _counts(one.breakers), "red" if one.breakers.get("open") else ""
+    yield "in trouble", _troubles(one), "red" if one.troubles else ""
     yield "parked", show(one.parked) + _gap(one), "yellow" if one.parked else ""
     off = f", {one.subscriptions_disabled} disabled" if one.subscriptions_disabled else ""
     yield "subscriptions", f"{one.subscriptions}{off}", ""
@@ -184,6 +190,13 @@ def _gap(one: Status) -> str:
     if one.parked_indexed is None or one.parked_indexed == one.parked:
         return ""
     return f" (the index has {one.parked_indexed}; if that stays, run `leveret parked reindex`)"
+
+
+def _troubles(one: Status) -> str:
+    """Return the subscriptions in most trouble, the worst first, with causes."""
+    worst = [f"{printable(t.subscription)} {t.cause} {t.share:.0%}" for t in one.troubles[:TROUBLES_SHOWN]]
+    more = len(one.troubles) - len(worst)
+    return ", ".join(worst + ([f"and {more} more"] if more else [])) or "none"
 
 
 def _counts(counts: Mapping[str, int]) -> str:

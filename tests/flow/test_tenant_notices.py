@@ -92,7 +92,7 @@ class Index:
         self.looks += 1
         if self.is_away:
             raise StoreUnavailable("away")
-        return ParkedCounts({"acme": 60}, {"sub_1": 60}, 1.0)
+        return ParkedCounts({"acme": 60}, {"sub_1": 60}, 60, 1.0)
 
 
 async def test_one_look_serves_the_gauges_and_the_notices() -> None:

@@ -64,6 +64,7 @@ class ParkedCounts(NamedTuple):
 
     by_tenant: Mapping[str, int] = {}  #: without entries that have no tenant
     by_subscription: Mapping[str, int] = {}  #: by id; without messages that never became an event
+    total: int = 0
     oldest_at: float | None = None  #: Unix seconds when the oldest one was parked; None: no entry
 
 

@@ -5,7 +5,7 @@ Data flow: samples of /metrics, twice -> MetricsPage, MetricsPage -> status -> t
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import isnan, nan
 from typing import NamedTuple
@@ -43,6 +43,14 @@ class MetricsPage:
         return (s.value for s in self.samples if s.name == name and labels.items() <= s.labels.items())
 
 
+class SubscriptionTrouble(NamedTuple):
+    """The trouble of one subscription."""
+
+    subscription: str  #: tenant/name
+    cause: str
+    share: float  #: of the last minute's work that failed or was held
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Status:
     """The current activity of a daemon; rates cover the time between the two pages."""
@@ -61,6 +69,7 @@ class Status:
     breakers: Mapping[str, int]  #: endpoints by the state of their breaker
     parked: int  #: messages
     parked_indexed: int | None  #: by the store's index; None if unknown
+    troubles: Sequence[SubscriptionTrouble]  #: of the subscriptions in most trouble, the worst first
     subscriptions: int  #: enabled
     subscriptions_disabled: int
 
@@ -100,9 +109,19 @@ def status(first: MetricsPage, second: MetricsPage) -> Status:
         breakers=_whole(second.by("leveret_breakers", "state")),
         parked=int(queues.get("parked", 0)),
         parked_indexed=None if isnan(indexed) else int(indexed),
+        troubles=_troubles(second),
         subscriptions=int(second.total("leveret_subscriptions", enabled="true")),
         subscriptions_disabled=int(second.total("leveret_subscriptions", enabled="false")),
     )
+
+
+def _troubles(page: MetricsPage) -> list[SubscriptionTrouble]:
+    found = [
+        SubscriptionTrouble(s.labels.get("subscription", ""), s.labels.get("cause", ""), round(s.value, 3))
+        for s in page.samples
+        if s.name == "leveret_subscription_trouble" and s.value > 0
+    ]
+    return sorted(found, key=lambda one: (-one.share, one.subscription))
 
 
 def _whole(values: Mapping[str, float]) -> dict[str, int]:

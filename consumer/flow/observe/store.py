@@ -90,8 +90,9 @@ class StoreReporter(Reporter):
         """Warn that the broker's record of the store cannot be read; nothing is consumed meanwhile."""
         self._log.warning("store.unconfirmed", detail=why)
 
-    def parked_since(self, oldest_at: float | None) -> None:
-        """Show when the oldest parked entry was parked, in Unix seconds; None: there is no entry."""
+    def parked_counted(self, entries: int, oldest_at: float | None) -> None:
+        """Show how many entries are parked, and when the oldest one was, in Unix seconds; None: no entry."""
+        self._series.parked_entries.set(entries)
         self._series.oldest_parked.set(0 if oldest_at is None else oldest_at)
 
     def parked_indexed(self, count: int) -> None:

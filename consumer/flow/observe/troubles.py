@@ -131,10 +131,10 @@ class Troubles:
         new = self.book.begin(endpoints, now)
         for gone in [each for each in self._shown if each not in endpoints]:
             self._shown.pop(gone).end()
-        self._show(endpoints, now)
         if self._is_due(now):
             self._chosen = now
             self._choose(endpoints, self.book.judged(endpoints, now, new), now)
+        self._show(endpoints, now)
         oldest_at = self.book.oldest_waiting_at(now)
         self._series.oldest_waiting.set(0 if oldest_at is None else oldest_at)
         self._series.oldest_open.set(next(iter(self.ajar.values()), 0))

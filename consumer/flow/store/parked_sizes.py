@@ -61,5 +61,5 @@ class ParkedSizes:
             self._observe.tenants_parked(counts.by_tenant)
             self._observe.troubles.book.parked(counts.by_subscription)
             if self._is_kept:
-                self._observe.parked_since(counts.oldest_at)
+                self._observe.parked_counted(counts.total, counts.oldest_at)
             await self._take(counts.by_tenant)

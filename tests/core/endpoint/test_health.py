@@ -14,6 +14,7 @@ from consumer.core.endpoint.health import (
     failed,
     gone_note,
     is_gone,
+    is_own_reason,
     merged,
     says_gone,
 )
@@ -114,3 +115,8 @@ def test_a_reason_says_whether_it_is_for_long_failure() -> None:
     assert says_gone(f"{gone_note(5 * DAY)}: HTTP 503")
     assert not says_gone("HTTP 410: every attempt failed for 5 days")
     assert not says_gone(None)
+    assert is_own_reason(f"{gone_note(5 * DAY)}: HTTP 503")
+    assert is_own_reason("HTTP 410")
+    assert is_own_reason("webhook-delivery: disable; HTTP 200")
+    assert not is_own_reason("the customer asked for it")
+    assert not is_own_reason(None)

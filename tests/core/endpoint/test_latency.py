@@ -61,3 +61,16 @@ def test_time_outs_teach_nothing_about_the_healthy_speed() -> None:
     latency.recover()
 
     assert latency.slot_interval_s(NOW, 1, idle=True) == FIRST_LATENCY_S
+
+
+@given(st.lists(st.floats(0, 60), max_size=60))
+def test_the_95th_percentile_is_that_of_the_recent_attempts(durations_s: list[float]) -> None:
+    """Of the last 20 the second longest; the share of slow ones is theirs too."""
+    latency = Latency(1.0)
+    for duration_s in durations_s:
+        latency.learn(duration_s, 0.0, taken=True)
+    window = sorted(durations_s[-20:])
+
+    assert latency.p95_s == (window[-2] if len(window) == 20 else window[-1] if window else 0.0)
+    slow = sum(each >= 1.0 for each in window)
+    assert latency.slow_ratio == (slow / len(window) if window else 0.0)

@@ -74,6 +74,19 @@ def test_rates_are_over_the_time_between() -> None:
     assert now.windows == {"lane": 9}
 
 
+def test_the_worst_subscription_comes_first() -> None:
+    """Those that recovered are left out; the names are those of the label."""
+    shares = {("acme/shop", "dns"): 0.5, ("beta/x", "tls"): 1.0, ("acme/well", "slow"): 0.0}
+    samples = tuple(
+        Sample("leveret_subscription_trouble", {"subscription": name, "cause": cause}, share)
+        for (name, cause), share in shares.items()
+    )
+
+    now = status(look(0), MetricsPage(1.0, samples))
+
+    assert now.troubles == [("beta/x", "tls", 1.0), ("acme/shop", "dns", 0.5)]
+
+
 def test_a_quiet_daemon_has_no_success_ratio() -> None:
     """Without attempts the success ratio is None instead of 0."""
     assert status(look(0, attempts__ok=5), look(1, attempts__ok=5)).success_ratio is None

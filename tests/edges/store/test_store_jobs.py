@@ -19,6 +19,7 @@ from consumer.core.message.jobs import (
     write_spec,
 )
 from consumer.core.message.parked_filter import Filter
+from consumer.core.message.records import ParkedCounts
 from consumer.edges.store.rows.jobs import KEPT, LEASE_S, Jobs
 from consumer.edges.store.rows.records import Batch
 from consumer.edges.store.store import SqlStore
@@ -251,3 +252,23 @@ async def test_entries_that_are_parked_now_are_counted_by_tenant(place: Place) -
     await store.records.write(Batch(parked={each.id: each for each in rows}))
 
     assert await store.records.parked_sizes() == {"acme": 2, "beta": 1}
+
+
+async def test_entries_that_are_parked_now_are_counted_by_subscription(place: Place) -> None:
+    """Those without a tenant count in the sum; the oldest one is known."""
+    store = place.open()
+    assert await store.records.parked_counts() == ParkedCounts()
+    rows = [
+        row(1),
+        row(2, subscription_ids=("sub_2",)),
+        row(3, tenant=None, subscription_ids=()),
+        row(4, subscription_ids=("sub_2",)),
+        row(5, expires_at=AT - 1),
+    ]
+    await store.records.write(Batch(parked={each.id: each for each in rows}))
+
+    counts = await store.records.parked_counts()
+
+    assert counts.by_tenant == {"acme": 3}
+    assert counts.by_subscription == {"sub_1": 1, "sub_2": 2}
+    assert (counts.total, counts.oldest_at) == (4, min(each.parked_at for each in rows))

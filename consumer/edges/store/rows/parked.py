@@ -68,14 +68,15 @@ async def read_counts(connection: AsyncConnection | None, now: float) -> ParkedC
     query = groups.where(columns.expires_at > now).group_by(columns.tenant, columns.subscription_ids)
     tenants: Counter[str] = Counter()
     subscriptions: Counter[str] = Counter()
-    oldest_at = None
+    oldest_at, total = None, 0
     for tenant, ids, count, parked_at in (await connection.execute(query)).all():
+        total += count
         if tenant is not None:
             tenants[tenant] += count
         for each in ids.split():
             subscriptions[each] += count
         oldest_at = parked_at if oldest_at is None else min(oldest_at, parked_at)
-    return ParkedCounts(tenants, subscriptions, oldest_at)
+    return ParkedCounts(tenants, subscriptions, total, oldest_at)
 
 
 async def count_messages(connection: AsyncConnection | None, *where: ColumnElement[bool]) -> int:

@@ -1,0 +1,32 @@
+"""When our own certificates end, by their files."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+from consumer.edges.process.certificates import own_certificates, read_ends
+from consumer.settings import load_settings
+from tests.support.servers.certificates import Authority
+
+DAY_S = 86_400
+
+
+def test_the_first_end_in_each_file_counts(tmp_path: Path) -> None:
+    """A chain is of use until its first end; a file that cannot be read is a fault and stops nothing."""
+    authority, chain, broken = Authority(tmp_path), tmp_path / "api.pem", tmp_path / "broken.pem"
+    chain.write_text(authority.pair("api.example", days=9).certificate + authority.pem)
+    broken.write_text("no certificate")
+
+    ends, faults = read_ends({"api": chain, "broker_client": broken, "other": tmp_path / "missing"})
+
+    assert list(ends) == ["api"]
+    assert 0 < ends["api"] - time.time() <= DAY_S
+    assert faults.keys() == {"broker_client", "other"}
+
+
+def test_the_settings_name_them() -> None:
+    """Without TLS of our own there is none."""
+    assert own_certificates(load_settings({})) == {}
+    files = {"LEVERET_AMQP__CERT_FILE": "client.pem", "LEVERET_AMQP__KEY_FILE": "client.key"}
+    assert own_certificates(load_settings(files)) == {"broker_client": Path("client.pem")}

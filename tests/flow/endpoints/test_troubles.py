@@ -1,0 +1,35 @@
+"""The endpoints that are in trouble, as the gauges find them in a running worker."""
+
+from __future__ import annotations
+
+from consumer.core.endpoint.trouble import SLICE_S
+from consumer.flow.endpoints.troubles import EndpointTroubles
+from tests.support.fakes_sender import Reply
+from tests.support.worker import SHOP, Worker, event_message
+
+
+async def test_the_state_of_a_failing_endpoint_is_shown() -> None:
+    """Its attempts, waiting deliveries and breaker; a subscription without requests is listed if disabled."""
+    worker = Worker()
+    await worker.subscribe("shop", retry={"max_attempts": 2, "base_s": 60}, breaker={"failures": 2})
+    await worker.subscribe("desk")
+    [off] = await worker.subscribe_all("off", enabled=False)
+    worker.sender.on(SHOP, Reply(status=503))
+    looks = EndpointTroubles(worker.subscriptions, worker.endpoints, worker.observe)
+    worker.observe.troubles.book.disable(off.id)
+
+    def look(passed_s: float) -> None:
+        worker.clock.passed_s += passed_s
+        looks.look(worker.clock.now())
+
+    look(0.0)
+    for number in range(3):
+        await worker.handle(event_message(message_id=f"ord-{number}"))
+        look(1.0)
+    look(SLICE_S)
+
+    assert worker.count("subscription_trouble", subscription="acme/shop", cause="http_5xx") == 1
+    assert worker.count("subscription_trouble", subscription="acme/off", cause="disabled") == 1
+    assert worker.count("subscription_breaker", subscription="acme/shop") == 2
+    assert worker.count("subscription_waiting_deliveries", subscription="acme/shop") == 3
+    assert worker.count("subscription_attempts_total", subscription="other", result="delivered") == 3
