@@ -12,15 +12,15 @@ from __future__ import annotations
 from math import ceil
 from typing import Final
 
-#: Widths of the slices of time, in seconds, each with the longest wait for which it is used.
-WIDTHS_S: Final = ((60.0, 5), (3_600.0, 60))
-WIDEST_S: Final = 900
+NARROW_S: Final = 5  #: width of the slices of time for waits of up to a minute
+WIDE_S: Final = 60  #: for waits of up to an hour
+WIDEST_S: Final = 900  #: for longer ones
 
 
 def slice_end(until: float, now: float) -> int:
     """Return the end of the slice of time in which a delivery comes back; all times are Unix seconds."""
     wait_s = until - now
-    width_s = next((width_s for most_s, width_s in WIDTHS_S if wait_s <= most_s), WIDEST_S)
+    width_s = NARROW_S if wait_s <= 60.0 else WIDE_S if wait_s <= 3_600.0 else WIDEST_S
     return ceil(until / width_s) * width_s
 
 

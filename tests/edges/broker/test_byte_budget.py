@@ -152,6 +152,7 @@ async def test_messages_of_a_lost_channel_are_charged_while_in_work(vhost: str) 
         held = [await reading.taken.get() for _ in range(2)]
         await reading.waits()
         one = reading.budget.held_bytes // 2
+        assert reading.reader.in_hand.held == reading.budget.held_bytes
 
         await live.channel.queue_delete(LANES[1])
         with reading.budget.lifted():
@@ -163,7 +164,7 @@ async def test_messages_of_a_lost_channel_are_charged_while_in_work(vhost: str) 
         while reading.budget.held_bytes > one:  # noqa: ASYNC110  it tells its state by a call only
             await asyncio.sleep(0.01)
 
-        assert reading.budget.held_bytes == one
+        assert reading.budget.held_bytes == reading.reader.in_hand.held == one
         await held[0].ticket.ack()
         assert reading.budget.held_bytes == 0
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import re
 from itertools import product
-from math import inf
+from math import inf, isnan
 from typing import Any
 
 import pytest
@@ -355,3 +355,39 @@ def test_event_names_are_static_and_no_line_holds_a_body() -> None:
         assert "4111" not in repr(fields)
         assert "body" not in repr(sorted(fields))
         assert repr(shop.keys[0]) not in repr(fields)
+
+
+def test_the_soonest_end_of_a_replaced_secret_is_shown() -> None:
+    """It gives way to the next one when its time is over, and to 0 after the last."""
+    desk = ObserverDesk()
+    desk.observe.secrets_end([int(START) + 90, int(START) + 30])
+
+    shown = []
+    for passed_s in (0, 29, 30, 90):
+        desk.observe.secrets_checked(START + passed_s)
+        shown.append(desk.count("secret_expiry_timestamp_seconds"))
+
+    assert shown == [START + 30, START + 30, START + 90, 0]
+
+
+def test_our_own_certificates_have_an_end() -> None:
+    """A file that cannot be read is a warning, and has no series."""
+    desk = ObserverDesk()
+
+    desk.observe.certificates_read({"api": START}, {"broker_client": "no such file"})
+
+    assert desk.count("certificate_expiry_timestamp_seconds", certificate="api") == START
+    assert desk.count("certificate_expiry_timestamp_seconds", certificate="broker_client") is None
+    assert desk.log.events("certificate.unreadable")[0]["certificate"] == "broker_client"
+
+
+def test_parked_entries_are_unknown_before_the_first_look() -> None:
+    """NaN until then; 0 as a time means that there is no entry."""
+    desk = ObserverDesk()
+    assert isnan(desk.count("parked_entries") or 0)
+
+    desk.observe.parked_counted(0, None)
+
+    assert desk.count("parked_entries") == desk.count("oldest_parked_timestamp_seconds") == 0
+    desk.observe.parked_counted(2, START)
+    assert desk.count("oldest_parked_timestamp_seconds") == START
