@@ -52,6 +52,7 @@ class Series:
         self._add_endpoints()
         self._add_subscriptions()
         self._add_broker()
+        self._add_windows()
         self._add_daemon()
 
     def _add_deliveries(self) -> None:
@@ -214,12 +215,6 @@ class Series:
         self.waiting_bytes = self._gauge("waiting_bytes", text)
         text = "[limits] waiting_bytes: from here on fresh events stay in their lanes."
         self.waiting_limit = self._gauge("waiting_limit_bytes", text)
-        self.window = self._gauge("window_messages", "Messages in hand and not started, by source.", "source")
-        text = "Bytes of the messages in hand, by source."
-        self.window_bytes = self._gauge("window_bytes", text, "source")
-        self.held_bytes = self._gauge(
-            "held_bytes", "Bytes of the messages in hand, as counted for the memory limit."
-        )
         text = "Publish to broker confirm."
         self.confirm = self._histogram("confirm_seconds", text, CONFIRM_S).labels()
         text = "1 while no new attempt starts because the broker is slow or blocked."
@@ -240,6 +235,14 @@ class Series:
         # connection: consume | publish
         text = "Failed connection attempts to the broker: refused, wrong password, no answer."
         self.connect_failures = self._counter("connect_failures", text, "connection")
+
+    def _add_windows(self) -> None:
+        self.window = self._gauge("window_messages", "Messages in hand and not started, by source.", "source")
+        text = "Bytes of the messages in hand, by source."
+        self.window_bytes = self._gauge("window_bytes", text, "source")
+        self.held_bytes = self._gauge(
+            "held_bytes", "Bytes of the messages in hand, as counted for the memory limit."
+        )
 
     def _add_daemon(self) -> None:
         self.ready = self._gauge("ready", "1 while /readyz is green.")

@@ -185,14 +185,7 @@ class Worker:
             stopping=self.stopping,
             is_dry=settings.sending.mode == "dry",
         )
-        self.gauges = Gauges(
-            router=flow.router,
-            edge=edge,
-            readiness=self.readiness,
-            clock=outside.clock,
-            observe=observe,
-            troubles=EndpointTroubles(flow.subscriptions, flow.endpoints, observe),
-        )
+        self.gauges = _gauges_of(flow, edge, self.readiness, outside)
         self.pressure = PressureRelief(
             publisher=broker.publisher,
             edge=edge,
@@ -229,6 +222,17 @@ class Worker:
         """Report the last checks that came back, and return once the broker has every settlement."""
         await self.flow.returns.settle()
         await self.edge.flush()
+
+
+def _gauges_of(flow: Flow, edge: BrokerEdge, readiness: Readiness, outside: Outside) -> Gauges:
+    return Gauges(
+        router=flow.router,
+        edge=edge,
+        readiness=readiness,
+        clock=outside.clock,
+        observe=outside.observe,
+        troubles=EndpointTroubles(flow.subscriptions, flow.endpoints, outside.observe),
+    )
 
 
 def checked_publisher_of(settings: Settings, outside: Outside) -> CheckedPublisher:

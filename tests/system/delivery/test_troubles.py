@@ -18,7 +18,7 @@ async def test_the_failing_endpoint_is_named_with_its_cause(
 ) -> None:
     """The next choice names it; its entry and its breaker are its own, and the healthy ones stay unnamed."""
     well = [to(receiver, f"/status/200/{n}", f"well-{n}") for n in range(MANY)]
-    sick = to(receiver, "/status/503/sick", "sick", name="shop", retry=QUICK | {"max_attempts": 2})
+    sick = to(receiver, "/status/503/sick", "sick", name="shop", retry={**QUICK, "max_attempts": 2})
     await shared.apply(*well, sick)
     await publisher.publish("sick")
     for number in range(MANY):
