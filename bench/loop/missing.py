@@ -26,6 +26,7 @@ RUNGS_S = (2.0, 4.0, 8.0)
 SERIES = "leveret_queue_overdue_messages"
 SLACK_S = 90.0  #: of the goal, beyond the TTL
 GIVE_UP_S = 150.0
+WAIT = 1.2  #: wait after a failure, in TTLs of the rung: a wait has begun when its rung is chosen
 LOOK_S = 1.0
 MINUTES = {"s": 1, "m": 60, "h": 3600}
 SETTINGS = {
@@ -109,7 +110,7 @@ async def watch_one(bench: Bench, ttl_s: float) -> float:
         Sink(folder, {"fails": "/status/503/fails"}) as sink,
         Daemon(folder, broker.url, SETTINGS) as daemon,
     ):
-        policy = {"max_attempts": 100, "schedule_s": [ttl_s], "jitter": 0}
+        policy = {"max_attempts": 100, "schedule_s": [WAIT * ttl_s], "jitter": 0}
         one = subscription("fails", sink.url("fails"), retry=policy, breaker=NO_BREAKER, concurrency=64)
         await daemon.subscribe([one])
         await daemon.start()
