@@ -4,10 +4,10 @@
 FROM python:3.11.13-slim-bookworm AS build
 ENV PIP_NO_CACHE_DIR=1 PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_ROOT_USER_ACTION=ignore
 WORKDIR /src
-# pip checks the libraries by their hashes. They come before the sources, so that they are built once.
-COPY requirements.lock requirements-dev.lock ./
+# pip checks the libraries by their hashes, those of [tracing] too. They come before the sources, so that they are built once.
+COPY requirements-otel.lock requirements-dev.lock ./
 RUN python -m venv /opt/leveret \
-    && /opt/leveret/bin/pip install --require-hashes --only-binary :all: -r requirements.lock
+    && /opt/leveret/bin/pip install --require-hashes --only-binary :all: -r requirements-otel.lock
 # pip also checks the tool that builds our own package, by its lines of the development lock.
 RUN awk '/^[a-z]/ { wanted = /^setuptools==/ } wanted' requirements-dev.lock > build.lock \
     && python -m venv /build \

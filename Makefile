@@ -131,7 +131,8 @@ prove-operate: broker-install postgres-install browser-install ## Measure the HT
 	$(BIN)/python -m bench.prove_operate $(PROVE)
 
 .PHONY: prove-observe
-prove-observe: broker-install ## Measure what an operator sees: faults that the doctor names; writes build/prove-observe.json
+prove-observe: broker-install ## Measure what an operator sees and its cost; writes build/prove-observe.json
+	@command -v nginx >/dev/null || sh scripts/apt-install.sh nginx-light
 	$(BIN)/python -m bench.prove_observe $(PROVE)
 
 .PHONY: prove-house
@@ -167,7 +168,9 @@ test-brokers: $(READY) ## Run the suite and the core proof on RabbitMQ 4.0 (Debi
 lock: ## Resolve the dependencies again, within pyproject's bounds; needs uv
 	@command -v uv >/dev/null || { echo "make lock needs uv: https://docs.astral.sh/uv/" >&2; exit 1; }
 	$(LOCK) pyproject.toml --output-file requirements.lock
-	$(LOCK) pyproject.toml --group dev --constraint requirements.lock --output-file requirements-dev.lock
+	$(LOCK) pyproject.toml --extra otel --constraint requirements.lock --output-file requirements-otel.lock
+	$(LOCK) pyproject.toml --extra otel --group dev --constraint requirements-otel.lock \
+		--output-file requirements-dev.lock
 
 .PHONY: clean
 clean: ## Remove the built files; the private broker's data in .leveret stays

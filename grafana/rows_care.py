@@ -203,6 +203,11 @@ WORKERS = RowSpec(
             runbook="the-history-has-gaps",
         ),
         PanelSpec(
+            title="Spans",
+            text="Recorded spans per minute: exported to the collector, or dropped. Empty without [tracing].",
+            queries=(Query(f"60 * {rate('leveret_spans_total', by='result')}", "{{result}}/min"),),
+        ),
+        PanelSpec(
             title="Reloads and tenants",
             text="Reloads of the subscriptions per minute, and tenants without a series of their own.",
             queries=(

@@ -9,31 +9,49 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from itertools import accumulate
+from time import time
+from typing import TypeAlias
 
 from prometheus_client.metrics_core import HistogramMetricFamily
 from prometheus_client.registry import Collector
+from prometheus_client.samples import Exemplar
 from prometheus_client.utils import floatToGoString
+
+Bucket: TypeAlias = tuple[str, float] | tuple[str, float, Exemplar]
+"""Upper bound, number of values up to it, and perhaps an exemplar."""
 
 
 class HistogramChild:
     """The values of one label set."""
 
-    __slots__ = ("_bounds", "_counts", "_sum")
+    __slots__ = ("_bounds", "_counts", "_exemplars", "_sum")
 
     def __init__(self, bounds: Sequence[float]) -> None:
         self._bounds = bounds
         self._counts = [0] * (len(bounds) + 1)
         self._sum = 0.0
+        self._exemplars: dict[int, tuple[str, float, float]] = {}  #: trace, value, Unix seconds; by bucket
 
-    def observe(self, value: float) -> None:
-        """Record one value; a bucket includes its upper bound."""
-        self._counts[bisect_left(self._bounds, value)] += 1
+    def observe(self, value: float, trace_id: str | None = None) -> None:
+        """Record one value; a bucket includes its upper bound.
+
+        Args:
+            value: The value.
+            trace_id: The recorded trace of the value: the newest one of each bucket becomes its exemplar.
+        """
+        bucket = bisect_left(self._bounds, value)
+        self._counts[bucket] += 1
         self._sum += value
+        if trace_id is not None:
+            self._exemplars[bucket] = (trace_id, value, time())
 
-    def buckets(self) -> list[tuple[str, float]]:
-        """Return each upper bound with the number of values up to it."""
+    def buckets(self) -> list[Bucket]:
+        """Return each upper bound with the number of values up to it, and with its exemplar if it has one."""
         names = [*map(floatToGoString, self._bounds), "+Inf"]
-        return list(zip(names, map(float, accumulate(self._counts)), strict=True))
+        found: list[Bucket] = list(zip(names, map(float, accumulate(self._counts)), strict=True))
+        for bucket, (trace_id, value, at) in self._exemplars.items():  # only OpenMetrics shows them
+            found[bucket] = (*found[bucket][:2], Exemplar({"trace_id": trace_id}, value, at))
+        return found
 
     @property
     def sum(self) -> float:

@@ -272,6 +272,9 @@ class Series:
         self.history_dropped = self._counter("history_dropped", text, "reason")
         text = "Events that were sent without a look-up of repeated ids: the history was not read in time."
         self.lookups_missed = self._counter("history_lookups_missed", text)
+        # result: exported | full | refused | stopped
+        text = "Recorded spans: exported, or dropped for want of room, by the collector, or at the end."
+        self.spans = self._counter("spans", text, "result")
         # result: ok | failed
         self.reloads = self._counter("reloads", "Reloads of the subscriptions, by result.", "result")
         # task: consumer.flow.observe.label_values.TASKS

@@ -1,1 +1,1 @@
-"""Proofs of what an operator sees: `leveret doctor` names the faults around a worker."""
+"""Proofs of what an operator sees, such as faults that `leveret doctor` names, and of its cost."""

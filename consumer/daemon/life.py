@@ -99,6 +99,8 @@ class Life:
             await outside.history.finish()
         if outside.settled is not None:
             await outside.settled.close()
+        if outside.tracing is not None:
+            await outside.tracing.exporter.finish()
         await outside.sender.close()
         await worker.health.stop()
         self._observe.settle_faults(inf)
@@ -134,12 +136,14 @@ class Life:
     def _routines(self) -> Sequence[tuple[str, Coroutine[Any, Any, None]]]:
         """Return what runs side by side until the end, by name."""
         worker, flow, history = self._worker, self._worker.flow, self._worker.outside.history
-        settled = worker.outside.settled
+        settled, tracing = worker.outside.settled, worker.outside.tracing
         kept = () if history is None else (("history", history.run()),)
         looked_up = () if settled is None else (("settled", settled.run()),)
+        traced = () if tracing is None else (("tracing", tracing.exporter.run()),)
         return (
             *kept,
             *looked_up,
+            *traced,
             ("broker", worker.edge.run()),
             ("gate", self._open()),
             ("overflow", flow.dead_letters.run()),

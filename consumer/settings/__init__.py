@@ -24,6 +24,7 @@ from consumer.settings.sections import (
     WindowsSettings,
 )
 from consumer.settings.sending import EgressSettings, SendingSettings
+from consumer.settings.tracing import TracingSettings
 
 __all__ = [
     "AmqpSettings",
@@ -45,6 +46,7 @@ __all__ = [
     "SourceSettings",
     "StoreSettings",
     "TopologySettings",
+    "TracingSettings",
     "WindowsSettings",
     "load",
     "load_settings",

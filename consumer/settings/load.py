@@ -188,6 +188,7 @@ _PAIRS = (
     ("amqp_url", "amqp_url_file"),
     ("database_url", "database_url_file"),
     ("store.key", "store.key_file"),
+    ("tracing.headers", "tracing.headers_file"),
 )
 """Pairs of settings for the same value."""
 

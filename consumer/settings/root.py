@@ -39,6 +39,7 @@ from consumer.settings.sections import (
     WindowsSettings,
 )
 from consumer.settings.sending import EgressSettings, SendingSettings
+from consumer.settings.tracing import TracingSettings, parse_headers
 from topology.names import Names
 from topology.plan import TopologySpec
 
@@ -121,6 +122,8 @@ class Settings(Section):
     """The HTTP API and the pages for operators."""
     metrics: MetricsSettings = Field(default_factory=MetricsSettings)
     """The series under /metrics."""
+    tracing: TracingSettings = Field(default_factory=TracingSettings)
+    """OpenTelemetry spans; it needs `pip install 'leveret[otel]'`."""
     log: LogSettings = Field(default_factory=LogSettings)
     """The log on stderr."""
 
@@ -208,6 +211,19 @@ class Settings(Section):
         if self.database_url_file is None:
             return None
         return _from_file("database_url_file", self.database_url_file, postgres_url)
+
+    def tracing_headers(self) -> tuple[tuple[str, str], ...]:
+        """Return the headers for the collector of spans.
+
+        Raises:
+            ConfigError: their file cannot be read or contains something else.
+        """
+        tracing = self.tracing
+        if tracing.headers is not None:
+            return parse_headers(tracing.headers.get_secret_value())
+        if tracing.headers_file is None:
+            return ()
+        return _from_file("tracing.headers_file", tracing.headers_file, parse_headers)
 
     def topology_spec(self) -> TopologySpec:
         """Return the specification of the topology."""

@@ -18,6 +18,7 @@ from consumer.core.subscription.entry import SubscriptionEntry
 from consumer.core.subscription.subscription import Subscription, subscription_id
 from consumer.flow.base.context import Bounds, Context
 from consumer.flow.base.history_notes import HistoryNotes
+from consumer.flow.base.no_tracer import NoTracer
 from consumer.flow.base.outbox import Outbox
 from consumer.flow.deliver.router import Router
 from consumer.flow.endpoints.endpoint import Endpoint
@@ -127,6 +128,7 @@ class Worker:
             notes=HistoryNotes(self.history, self.clock.now, keep=bounds.pop("keep", Keep.ALL)),
             settled=bounds.pop("settled", None),
             rate=rate,
+            tracer=bounds.pop("tracer", NoTracer()),
             bounds=Bounds(**bounds),
         )
         self.endpoints = Endpoints(self.context)

@@ -13,11 +13,13 @@ from consumer.core.fairness.waiting_shares import WaitingShares, has_too_much
 from consumer.core.message.settled_attempts import SettledAttempts
 from consumer.flow.base.history_notes import HistoryNotes
 from consumer.flow.base.local_faults import LocalFaults
+from consumer.flow.base.no_tracer import NoTracer
 from consumer.flow.base.publish_gate import PublishGate
 from consumer.flow.base.rate import Rate
 from consumer.flow.base.turns import Turns
 from consumer.flow.observe.observer import Observer
 from consumer.ports import Archive, Clock, Publisher, Recorder, Sender, SettledEvents
+from consumer.tracing_ports import Tracer
 from topology.ladder import Ladder
 from topology.names import Names
 
@@ -149,6 +151,7 @@ class Context:
     record: Recorder
     notes: HistoryNotes
     settled: SettledEvents | None = None  #: of all workers; None: each worker knows only its own
+    tracer: Tracer = field(default_factory=NoTracer)
     bounds: Bounds = field(default_factory=Bounds)
     turns: Turns = field(default_factory=lambda: Turns(UNCONFIRMED))
     gate: PublishGate = field(default_factory=PublishGate)  #: shut before a forced end

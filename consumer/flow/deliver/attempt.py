@@ -147,7 +147,12 @@ class Attempts:
         stepped_s = now - began - outcome.duration_s
         stepped_s = stepped_s if stepped_s > CLOCK_SLACK_S else 0.0
         verdict = self._decide(message, endpoint, outcome, (now, stepped_s))
-        done = Attempted(event, subscription, attempt, outcome, verdict, message.attempts)
+        trace_id = (
+            context.tracer.attempted(message, subscription, attempt, outcome, verdict)
+            if context.tracer.is_on
+            else None
+        )
+        done = Attempted(event, subscription, attempt, outcome, verdict, message.attempts, trace_id)
         context.observe.attempted(done)
         context.notes.attempted(done)
         return Result(subscription, _spent(attempt, verdict), verdict, now, stepped_s)

@@ -19,6 +19,7 @@ from consumer.flow.deliver.fan_out import FanOut
 from consumer.flow.store.subscriptions import Subscriptions
 from consumer.flow.take.job import Job
 from consumer.ports import Publication, Source
+from consumer.tracing_ports import EventResult, EventTaken
 
 LOOK_S = 0.25  #: a repeated event is looked at again after so long while the first one is being handled
 
@@ -45,39 +46,54 @@ class Events:
         if isinstance(decoded, NeedsInbox):
             await self._readdress(job, decoded, now)
             return
-        seen = None if job.source is Source.SUSPECT else self._seen
-        if seen is None or not self._subscriptions.match(decoded.tenant, decoded.type):
-            await self._take(job, decoded)
+        if context.tracer.is_on:
+            await self._handle_traced(job, raw, decoded)
         else:
-            await self._take_once(seen, job, decoded)
+            await self._handle(job, decoded)
 
-    async def _take_once(self, seen: SeenEvents, job: Job, event: Event) -> None:
+    async def _handle_traced(self, job: Job, raw: RawMessage, event: Event) -> None:
+        """Take an event to its end, and record the span of that."""
+        context, result = self._context, EventResult.GIVEN_BACK
+        try:
+            result = await self._handle(job, event)
+        finally:
+            if result is not EventResult.HELD:
+                context.tracer.taken(EventTaken(event, raw, result, context.clock.now()))
+
+    async def _handle(self, job: Job, event: Event) -> EventResult:
+        """Take an event to its end."""
+        seen = None if job.source is Source.SUSPECT else self._seen
+        if seen is None or not self._subscriptions.match(event.tenant, event.type):
+            return EventResult.MATCHED if await self._take(job, event) else EventResult.UNMATCHED
+        return await self._take_once(seen, job, event)
+
+    async def _take_once(self, seen: SeenEvents, job: Job, event: Event) -> EventResult:
         """Take an event to its end, unless a message with its id was acked within the window."""
         context, clock = self._context, self._context.clock
         known = seen.begin(event, clock.monotonic())
         if known is Seen.DONE:
-            await self._suppress(job, event)
-            return
+            return await self._suppress(job, event)
         if known is Seen.RUNNING:  # its end decides; if no more can be held, the event is sent twice
-            if not job.hold(LOOK_S):
-                await self._take(job, event)
-            return
-        is_over = False  #: whether nothing is owed for the event any more
+            if job.hold(LOOK_S):
+                return EventResult.HELD
+            return EventResult.MATCHED if await self._take(job, event) else EventResult.UNMATCHED
+        result = None  #: MATCHED or DUPLICATE once nothing is owed for the event any more
         try:
             if context.settled is not None and await context.settled.knows(event):
-                await self._suppress(job, event)
-                is_over = True
+                result = await self._suppress(job, event)
             elif await self._take(job, event):
-                is_over = True
+                result = EventResult.MATCHED
                 if context.settled is not None:
                     context.notes.settled(event)
         finally:
-            seen.end(event, clock.monotonic(), acked=is_over)
+            seen.end(event, clock.monotonic(), acked=result is not None)
+        return EventResult.UNMATCHED if result is None else result
 
-    async def _suppress(self, job: Job, event: Event) -> None:
+    async def _suppress(self, job: Job, event: Event) -> EventResult:
         """Ack a repeated event."""
         self._context.observe.event_repeated(event)
         await job.incoming.ticket.ack()
+        return EventResult.DUPLICATE
 
     async def _take(self, job: Job, event: Event) -> bool:
         """Match an event and take it to its end; acked at the end. Return whether a subscription wants it."""

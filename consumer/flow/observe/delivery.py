@@ -47,6 +47,7 @@ class Attempted(NamedTuple):
     outcome: Outcome
     verdict: Verdict
     earlier: Sequence[Attempt] = ()  #: of the same delivery, as far as its message contains them
+    trace_id: str | None = None  #: the recorded trace of the attempt, in hex
 
 
 class DeliveryReporter(Reporter):
@@ -184,7 +185,7 @@ class DeliveryReporter(Reporter):
         name, wait_s = _verdict_name(done.verdict)
         attempt, outcome = done.attempt, done.outcome
         self._kind[outcome.kind].inc()
-        self._duration[name].observe(attempt.duration_s)
+        self._duration[name].observe(attempt.duration_s, done.trace_id)
         if done.earlier:
             self._series.attempt_gap.observe(_gap_s(done.earlier[-1], attempt))
         fields: dict[str, Any] = {
@@ -242,7 +243,7 @@ class DeliveryReporter(Reporter):
         attempt = done.attempt
         self._delivered.inc()
         total_s = max(attempt.at + attempt.duration_s - done.event.arrived_at, 0.0)  # the clock may step back
-        self._delivery.observe(total_s)
+        self._delivery.observe(total_s, done.trace_id)
         if attempt.number == 1:
             self._first_ok.inc()
         else:

@@ -12,7 +12,7 @@ TASKS: Final = frozenset(
     (
         *("check", "confirms", "control", "history", "job", "move", "overflow", "parked sizes", "quorum"),
         *("record", "repair", "replay jobs", "returns", "settled lookup", "sizes", "slow probe", "spill"),
-        *("store", "suspect", "topology check", "window", "other"),
+        *("store", "suspect", "topology check", "tracing", "window", "other"),
     )
 )
 """Label values of failed tasks. A main routine is ``other``, as its end is that of the process."""
@@ -51,6 +51,7 @@ def begin_at_zero(series: Series) -> None:
         (series.connect_failures, "consume publish"),
         (series.reloads, "ok failed"),
         (series.history_dropped, "full refused stopped"),
+        (series.spans, "exported full refused stopped"),
     ):
         for value in values.split():
             counter.labels(value)

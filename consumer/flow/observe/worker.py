@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from consumer.flow.observe.reporter import Reporter
+from metrics.series import Series
 
 
 class Holdings(NamedTuple):
@@ -21,7 +22,14 @@ class Holdings(NamedTuple):
 
 
 class WorkerReporter(Reporter):
-    """Reports on requests, windows, lag, and the number of workers."""
+    """Reports on requests, windows, lag, spans, and the number of workers.
+
+    Implements :class:`consumer.tracing_ports.TracingReports`.
+    """
+
+    def __init__(self, series: Series, log: Any) -> None:
+        super().__init__(series, log)
+        self._export_fault = ""
 
     def holds(self, holdings: Holdings) -> None:
         """Bring the gauges of one worker up to date."""
@@ -54,3 +62,23 @@ class WorkerReporter(Reporter):
     def operators_informed(self) -> None:
         """Count an operational event that was published."""
         self._series.ops_events.inc()
+
+    def spans_exported(self, count: int) -> None:
+        """Count spans that the collector has."""
+        self._series.spans.labels("exported").inc(count)
+
+    def spans_dropped(self, reason: str, count: int) -> None:
+        """Count spans that were dropped: full | refused | stopped."""
+        self._series.spans.labels(reason).inc(count)
+
+    def export_failed(self, detail: str) -> None:
+        """The collector takes no spans; deliveries go on. A fault is logged once."""
+        if self._export_fault != detail:
+            self._export_fault = detail
+            self._log.warning("tracing.failed", detail=detail)
+
+    def export_worked(self) -> None:
+        """The collector took spans, perhaps again."""
+        if self._export_fault:
+            self._export_fault = ""
+            self._log.info("tracing.recovered")

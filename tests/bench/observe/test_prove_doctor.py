@@ -20,7 +20,7 @@ FAULT = Fault(name="x", check="home", words="is away", make=set_to())
 
 def test_the_proofs_have_the_promised_names_goals_and_counts() -> None:
     """Every figure is measured against its goal and over no fewer cases."""
-    assert {goal.name: (goal.text, goal.n) for proof in PROOFS for goal in proof.goals} == TABLE
+    assert TABLE.items() <= {g.name: (g.text, g.n) for proof in PROOFS for g in proof.goals}.items()
 
 
 def test_the_faults_are_of_every_kind() -> None:
