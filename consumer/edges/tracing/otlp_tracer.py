@@ -131,7 +131,7 @@ class OtlpTracer:
                 "server.address": url.host,
                 "server.port": url.port,
                 "leveret.tenant": subscription.tenant,
-                "leveret.subscription": f"{subscription.tenant}/{subscription.name}",
+                "leveret.subscription": subscription.shown,
                 "leveret.subscription.id": subscription.id,
             },
         )

@@ -29,7 +29,8 @@ class WorkerReporter(Reporter):
 
     def __init__(self, series: Series, log: Any) -> None:
         super().__init__(series, log)
-        self._export_fault = ""
+        self._export_fails = False
+        self._export_faults = self._fault_log()
 
     def holds(self, holdings: Holdings) -> None:
         """Bring the gauges of one worker up to date."""
@@ -72,13 +73,12 @@ class WorkerReporter(Reporter):
         self._series.spans.labels(reason).inc(count)
 
     def export_failed(self, detail: str) -> None:
-        """The collector takes no spans; deliveries go on. A fault is logged once."""
-        if self._export_fault != detail:
-            self._export_fault = detail
-            self._log.warning("tracing.failed", detail=detail)
+        """The collector takes no spans; deliveries go on. Equal faults are logged once a minute."""
+        self._export_fails = True
+        self._export_faults.warning("tracing.failed", self.now(), {"detail": detail})
 
     def export_worked(self) -> None:
         """The collector took spans, perhaps again."""
-        if self._export_fault:
-            self._export_fault = ""
-            self._log.info("tracing.recovered")
+        if self._export_fails:
+            self._export_fails = False
+            self._log.info("tracing.recovered", **self._export_faults.end())
