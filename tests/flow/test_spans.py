@@ -54,6 +54,8 @@ async def test_a_retry_hours_later_begins_a_trace_with_a_link() -> None:
     assert second.parent_span_id == b""
     assert second.start_time_unix_nano - first.end_time_unix_nano >= 3_500 * 10**9
     assert attributes(second.attributes)["http.request.resend_count"] == 1
+    assert worker.publisher.confirmed
+    assert "user=ann" not in repr((worker.publisher.confirmed, worker.history.rows, desk.items))
 
 
 async def test_a_replay_links_to_the_first_take_of_its_event() -> None:

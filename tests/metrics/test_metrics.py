@@ -55,6 +55,26 @@ def test_any_tenant_is_escaped_in_a_label(tenants: list[str]) -> None:
         assert found == set(tenants)
 
 
+def test_a_recorded_trace_is_the_exemplar_of_its_bucket() -> None:
+    """Only the newest one of each bucket, and only in OpenMetrics: the text format has no exemplars."""
+    series = Series(CollectorRegistry())
+    child = series.attempt_duration.labels("delivered")
+    for value, trace_id in ((0.02, "a" * 32), (0.021, "b" * 32), (0.3, None), (99.0, "c" * 32)):
+        child.observe(value, trace_id)
+
+    parse: Any = parse_openmetrics  # the library's parsers are not typed
+    [family] = [
+        f for f in parse(scraped(series, OPENMETRICS)) if f.name == "leveret_attempt_duration_seconds"
+    ]
+    found = {
+        sample.labels["le"]: (sample.exemplar.labels["trace_id"], sample.exemplar.value)
+        for sample in family.samples
+        if sample.exemplar is not None
+    }
+    assert found == {"0.025": ("b" * 32, 0.021), "+Inf": ("c" * 32, 99.0)}
+    assert "trace_id" not in scraped(series)
+
+
 def test_an_injected_line_stays_inside_its_label() -> None:
     """A tenant cannot forge a series (fault 78)."""
     series = Series(CollectorRegistry())
