@@ -13,17 +13,16 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from importlib.metadata import version
-from typing import TYPE_CHECKING
 
 from prometheus_client import CollectorRegistry
 
-from consumer.core.errors import ConfigError
 from consumer.core.history.records import Keep
 from consumer.core.retry.policy import max_age_s
 from consumer.core.retry.policy_text import sender_stats
 from consumer.daemon.gauges import Gauges
 from consumer.daemon.pressure import PressureRelief
 from consumer.daemon.readiness import Readiness
+from consumer.daemon.tracing import tracer_of, tracing_of
 from consumer.edges.broker.broker_ports import BrokerOptions, BrokerPorts
 from consumer.edges.broker.connection.connect import AmqpOptions, amqp_options
 from consumer.edges.broker.edge import BrokerEdge, EdgeOptions
@@ -45,7 +44,6 @@ from consumer.edges.store.history.settled_lookup import SettledLookup
 from consumer.flow.base.checked_publisher import CheckedPublisher
 from consumer.flow.base.context import BacklogLimit, Bounds, Context
 from consumer.flow.base.history_notes import HistoryNotes
-from consumer.flow.base.no_tracer import NoTracer
 from consumer.flow.base.rate import limited
 from consumer.flow.broker_events import BrokerEvents
 from consumer.flow.control import Control
@@ -75,9 +73,6 @@ from consumer.settings import Settings
 from metrics.process import add_process
 from metrics.series import Series
 from topology.plan import build_plan, sized_queues
-
-if TYPE_CHECKING:
-    from consumer.edges.tracing.build import Tracing
 
 
 @dataclass(frozen=True, slots=True)
@@ -272,7 +267,7 @@ def context_of(settings: Settings, outside: Outside, publisher: Publisher) -> Co
         record=outside.record,
         notes=_notes_of(settings, outside),
         settled=outside.settled,
-        tracer=NoTracer() if outside.tracing is None else outside.tracing.tracer,
+        tracer=tracer_of(outside.tracing),
         rate=limited(sending.rate_per_s, sending.burst),
         backlog=BacklogLimit(limit_bytes=settings.limits.waiting_bytes),
     )
@@ -295,22 +290,6 @@ def _settled_of(settings: Settings, observe: Observer, clock: Clock) -> SettledL
     if not window_s or settings.history.keep == "off" or is_dry:
         return None
     return SettledLookup(open_settled(settings), window_s, observe, clock.now)
-
-
-def tracing_of(settings: Settings, instance: str, observe: Observer) -> Tracing | None:
-    """Return what records and exports spans; None if the settings name no collector.
-
-    Raises:
-        ConfigError: the packages of the extra are missing, or a file cannot be read.
-    """
-    url = settings.tracing.url
-    if url is None:
-        return None
-    try:
-        from consumer.edges.tracing.build import open_tracing  # noqa: PLC0415 (an extra, and 3 MB)
-    except ImportError as error:
-        raise ConfigError(f"tracing.endpoint needs pip install 'leveret[otel]': {error}") from None
-    return open_tracing(settings, url, instance, observe)
 
 
 def _notes_of(settings: Settings, outside: Outside) -> HistoryNotes:

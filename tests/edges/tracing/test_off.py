@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from consumer.daemon.build import tracing_of
+from consumer.daemon.tracing import tracing_of
 from consumer.flow.base.no_tracer import NoTracer
 from consumer.flow.observe.observer import Observer
 from consumer.settings import load_settings
@@ -22,7 +22,7 @@ MISSING = """
 import sys
 sys.modules["opentelemetry.proto"] = None  # as without the extra
 from consumer.core.errors import ConfigError
-from consumer.daemon.build import tracing_of
+from consumer.daemon.tracing import tracing_of
 from consumer.settings import load_settings
 settings = load_settings({"LEVERET_TRACING__ENDPOINT": "http://127.0.0.1:4318"})
 try:
