@@ -10,10 +10,10 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from bench.observe import doctor
+from bench.observe import conservation, doctor
 from bench.prove import Proof, command
 
-PROOFS: Sequence[Proof] = (doctor.PROOF,)
+PROOFS: Sequence[Proof] = (doctor.PROOF, conservation.PROOF)
 
 OUTPUT = Path("build/prove-observe.json")
 

@@ -142,7 +142,6 @@ class Returns:
         tickets, self._to_ack = self._to_ack, []
         for ticket in tickets:
             await ticket.ack()
-        self._context.books.message_taken(len(tickets))
         if self._reports and self._is_listening:
             await self._report()
 
@@ -190,7 +189,6 @@ class Returns:
         )
         try:
             await self._checked.publish_check(check, number)
-            self._context.books.message_stored()
         except BrokerUnavailable:
             return
         except Exception as error:  # a bug; deliveries matter more

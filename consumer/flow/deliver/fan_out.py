@@ -81,9 +81,10 @@ class FanOut:
         except BrokerUnavailable:
             self._unstored.keep(job.source, message, results)
             raise
-        if job.lost():  # its ack gets lost
+        lost = job.lost()
+        if lost:  # its ack gets lost
             self._unstored.keep(job.source, message, results)
-        else:
+        if not lost or message.targets:  # the copy of a delivery message is known as settled, an event is not
             _note_ends(job, results)
         await job.ack()
         return [result.subscription.id for result in results if not isinstance(result.verdict, Defer)]

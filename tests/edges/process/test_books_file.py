@@ -17,10 +17,11 @@ from tests.support.data import ROOT
 KILLED = """
 import os, signal, sys
 from pathlib import Path
+from types import SimpleNamespace
 from consumer.core.books import Origin, Step
 from consumer.edges.process.books_file import BooksFolder
-from tests.edges.process.test_books_file import Reports
-books = BooksFolder(Path(sys.argv[1]), Reports()).open()
+reports = SimpleNamespace(opened=lambda path, interrupted: None)
+books = BooksFolder(Path(sys.argv[1]), reports).open()
 for _ in range(1000):
     books.add(Origin.OWED, Step.OPENED, 1)
     books.add(Origin.OWED, Step.DELIVERED, 1)
