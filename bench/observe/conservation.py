@@ -78,7 +78,7 @@ class Stage:
             ]
         )
         for daemon in self.daemons:
-            await daemon.start()
+            await _started(daemon)
 
     async def live_and_die(self, batches: Sequence[Sequence[EventSpec]]) -> int:
         """Publish each batch, and kill a worker amid it, both in turn; return the kills under load.
@@ -92,7 +92,7 @@ class Stage:
             counted += await self._kill(daemon, len(batch))
             await load
             self.bench.say(f"kill {number + 1} of {len(batches)}")
-            await daemon.start()
+            await _started(daemon)
             if number == len(batches) // 2 and not self.bench.amqp_url:
                 await self.broker.kill()
                 await asyncio.sleep(DOWN_S)
@@ -132,6 +132,20 @@ class Stage:
             await asyncio.sleep(0.2)
         await purge(self.broker.url, [rung])
         return count
+
+
+async def _started(daemon: Daemon) -> None:
+    """Start a worker, however busy the machine is.
+
+    Raises:
+        TimeoutError: it is not ready within :data:`END_S`.
+    """
+    try:
+        await daemon.start()
+    except TimeoutError:
+        async with asyncio.timeout(END_S):
+            while not await asyncio.to_thread(daemon.ready):
+                await asyncio.sleep(1.0)
 
 
 def _once_after(wait_s: float) -> dict[str, object]:
