@@ -18,15 +18,12 @@ from consumer.flow.base.open_targets import OpenTargets
 from consumer.ports import Source
 from tests.support.fakes import START
 from tests.support.fakes_sender import Reply
-from tests.support.flow.dead_letters import DeadLetterDesk, dead
 from tests.support.worker import (
-    DUE,
     SHOP,
     LoopBack,
     Worker,
     delivery_message,
     due,
-    event,
     event_message,
 )
 
@@ -195,14 +192,6 @@ async def test_a_bug_gives_its_message_back(worker: Worker) -> None:
 
     assert ticket.settles == ["reject"]
     assert (balance(worker).owed, balance(worker).owed_again, balance(worker).in_flight) == (1, 1, 0)
-
-
-async def test_a_dead_delivery_message_leaves_those_that_wait(desk: DeadLetterDesk) -> None:
-    """The broker gave it up; each of its targets is parked."""
-    await desk.take(dead(delivery_message(due("sub_1", "sub_2", event=event())), "delivery_limit", DUE))
-
-    now = balance(desk.worker)
-    assert (now.parked, now.waiting, now.waiting_messages, now.in_flight) == (2, -2, -1, 0)
 
 
 def test_an_ack_without_an_end_is_a_positive_rest() -> None:
