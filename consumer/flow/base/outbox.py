@@ -157,10 +157,6 @@ class Outbox:
 
         return Stored(message, address)
 
-    def stored_now(self, message: DeliveryMessage) -> Stored:
-        """Return a function that addresses a delivery message straight to a due queue."""
-        return Stored(message, lambda: self.due_now(message))
-
     def waiting(self, message: DeliveryMessage, now: float, look_s: float = inf) -> Publication:
         """Address a delivery message to the first rung of its wait; *look_s* as in :meth:`stored`."""
         return self._on_rung(message, self._first_hop_s(min(rest_s(message, now), look_s)))

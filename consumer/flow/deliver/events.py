@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from consumer.core.books import Step
 from consumer.core.event.decode import NeedsInbox, decode_event
 from consumer.core.event.seen_events import Seen, SeenEvents
 from consumer.core.message.delivery import DeliveryMessage, short_text
@@ -138,14 +139,13 @@ class Events:
         size = self._context.bounds.max_targets_per_message
         ids = [s.id for s in targets]
         job.targets.open(len(ids))
-        await self._outbox.all_confirmed(
-            [
-                self._outbox.stored_now(DeliveryMessage(event=event, targets=tuple(ids[i : i + size])))
-                for i in range(0, len(ids), size)
-            ],
-            of=job.targets,
-        )
+        parts = [tuple(ids[i : i + size]) for i in range(0, len(ids), size)]
+        await together([self._store(job, DeliveryMessage(event=event, targets=part)) for part in parts])
         await job.ack()
+
+    async def _store(self, job: Job, part: DeliveryMessage) -> None:
+        await self._outbox.confirmed(self._outbox.due_now(part), of=job.targets)
+        job.targets.close(Step.STORED, len(part.targets))
 
 
 def _short(text: str | None) -> str | None:
