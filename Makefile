@@ -131,7 +131,7 @@ prove-operate: broker-install postgres-install browser-install ## Measure the HT
 	$(BIN)/python -m bench.prove_operate $(PROVE)
 
 .PHONY: prove-observe
-prove-observe: broker-install ## Measure what an operator sees: faults that the doctor names; writes build/prove-observe.json
+prove-observe: broker-install ## Measure what an operator sees: faults that the doctor names, and deliveries in the books; writes build/prove-observe.json
 	$(BIN)/python -m bench.prove_observe $(PROVE)
 
 .PHONY: prove-house

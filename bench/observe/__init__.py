@@ -1,1 +1,1 @@
-"""Proofs of what an operator sees: `leveret doctor` names the faults around a worker."""
+"""Proofs of what an operator sees: the doctor names the faults around a worker, and a lost delivery shows."""

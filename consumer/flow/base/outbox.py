@@ -131,16 +131,6 @@ class Outbox:
             await asyncio.sleep(pause_s * (0.5 + context.sample()))
             pause_s = min(pause_s * 2, LONGEST_PAUSE_S)
 
-    async def all_confirmed(
-        self, publications: Sequence[Publication | Addressed], *, of: OpenTargets | None = None
-    ) -> None:
-        """Publish all of them together and return once each is confirmed.
-
-        Raises:
-            BrokerUnavailable: the source message is lost; none is tried any more.
-        """
-        await together([self.confirmed(each, of=of) for each in publications])
-
     def stored(self, message: DeliveryMessage, *, direct: bool, look_s: float = inf) -> Stored:
         """Return a function that addresses a delivery message for the wait that is left when its turn comes.
 

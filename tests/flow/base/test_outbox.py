@@ -17,7 +17,7 @@ from consumer.core.message.delivery import DeliveryMessage, read_delivery
 from consumer.core.message.parked import read_entry
 from consumer.core.model import ParkReason, RawMessage
 from consumer.flow.base.open_targets import OpenTargets
-from consumer.flow.base.outbox import FIRST_PAUSE_S, LONGEST_PAUSE_S, Outbox
+from consumer.flow.base.outbox import FIRST_PAUSE_S, LONGEST_PAUSE_S, Outbox, together
 from tests.support.builders.strategies import MESSAGES
 from tests.support.fakes import START, run_virtually
 from tests.support.worker import DUE, NAMES, ONE, LoopBack, Worker, event, event_message
@@ -99,11 +99,11 @@ async def test_several_are_published_together(worker: Worker) -> None:
     """All are on their way before the first is confirmed; it returns after the last."""
     worker.publisher.confirm_s = 0.5
 
-    await worker.outbox.all_confirmed([ONE, ONE, ONE])
+    await together([worker.outbox.confirmed(ONE) for _ in range(3)])
 
     assert worker.journal.words() == ["publishing"] * 3 + ["confirmed"] * 3
     assert worker.clock.monotonic() == 0.5
-    await worker.outbox.all_confirmed([])
+    await together([])
 
 
 @pytest.mark.parametrize(
