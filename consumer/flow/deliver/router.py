@@ -73,17 +73,17 @@ class Router:
             except FrameTooLarge as error:
                 await self._park_too_large(job, raw, str(error))
         except BrokerUnavailable:  # given up: the broker gives the message out again
-            await job.incoming.ticket.requeue()
+            await job.requeue()
         except asyncio.CancelledError as error:
             if is_asked_to_end():
                 raise
             context.observe.task_failed("job", error)  # a call that was cancelled by somebody else
-            await job.incoming.ticket.reject()
+            await job.reject()
         except Exception as error:  # a bug: the message comes again, and goes to suspect if that repeats
             context.observe.task_failed("job", error)
-            await job.incoming.ticket.reject()
+            await job.reject()
         finally:
-            job.targets.give_back()  # those of a message that is not acked
+            job.targets.give_back()  # of a message whose ack got lost
 
     async def _dispatch(self, job: Job, raw: RawMessage) -> None:
         """Take the path of the source; park an unreadable message as its producer sent it."""

@@ -67,6 +67,16 @@ class Job:
             self.targets.acked()
         await self.incoming.ticket.ack()
 
+    async def requeue(self) -> None:
+        """Give the message back to the broker, with its targets in flight; see :meth:`Ticket.requeue`."""
+        self.targets.give_back()
+        await self.incoming.ticket.requeue()
+
+    async def reject(self) -> None:
+        """Give the message back after a failure of ours, likewise; see :meth:`Ticket.reject`."""
+        self.targets.give_back()
+        await self.incoming.ticket.reject()
+
     def recost(self, deliveries: int) -> None:
         """Report how many deliveries the message turned out to be."""
         if deliveries != self.cost:
