@@ -99,10 +99,7 @@ class Series:
         # verdict: delivered | parked | cancelled
         text = "Targets that ended, by verdict; each once its message is settled."
         self.targets_ended = self._counter("targets_ended", text, "verdict")
-        text = (
-            "Targets in delivery messages: stored minus taken, by this worker's books. Only the sum over "
-            "workers counts."
-        )
+        text = "Targets in delivery messages: stored minus taken. Only the sum over workers counts."
         self.targets_waiting = self._gauge("targets_waiting", text)
         text = "Targets in flight: matched or taken, and neither ended nor stored."
         self.targets_in_flight = self._gauge("targets_in_flight", text)
@@ -112,10 +109,7 @@ class Series:
             "back. Those of a lane are owed again."
         )
         self.targets_interrupted = self._counter("targets_interrupted", text, "source")
-        text = (
-            "Delivery messages confirmed minus acked, by this worker's books. The broker has fewer than the "
-            "sum over workers: it lost some."
-        )
+        text = "Delivery messages confirmed minus acked. Only the sum over workers counts."
         self.waiting_messages = self._gauge("waiting_messages", text)
 
     def _add_parked(self) -> None:
