@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from http import HTTPStatus
 from math import nan
 
@@ -46,6 +47,7 @@ class Series:
         self._own_tenants: set[str] = set()
         self._other_tenants: set[str] = set()
         self._add_deliveries()
+        self._add_books()
         self._add_parked()
         self._add_tenants()
         self._add_fairness()
@@ -90,6 +92,25 @@ class Series:
         self.retry_wait = self._histogram("retry_wait_seconds", text, WAITS_S).labels()
         text = "From the end of a failed attempt to the start of the next one."
         self.attempt_gap = self._histogram("attempt_gap_seconds", text, WAITS_S).labels()
+
+    def _add_books(self) -> None:
+        text = "Targets that became owed: an event matched, or a parked entry was replayed."
+        self.targets_owed = self._counter("targets_owed", text)
+        # verdict: delivered | parked | cancelled
+        text = "Targets that ended, by verdict; each once its message is settled."
+        self.targets_ended = self._counter("targets_ended", text, "verdict")
+        text = "Targets in delivery messages: stored minus taken. Only the sum over workers counts."
+        self.targets_waiting = self._gauge("targets_waiting", text)
+        text = "Targets in flight: matched or taken, and neither ended nor stored."
+        self.targets_in_flight = self._gauge("targets_in_flight", text)
+        # source: lane | waiting
+        text = (
+            "Targets in flight whose message came back, as the worker was killed or the message was given "
+            "back. Those of a lane are owed again."
+        )
+        self.targets_interrupted = self._counter("targets_interrupted", text, "source")
+        text = "Delivery messages confirmed minus acked. Only the sum over workers counts."
+        self.waiting_messages = self._gauge("waiting_messages", text)
 
     def _add_parked(self) -> None:
         # reason: consumer.core.model.ParkReason
@@ -301,6 +322,10 @@ class Series:
         tally = Tally(child)
         self._settler.tallies.append(tally)
         return tally
+
+    def before_scrape(self, step: Callable[[], None]) -> None:
+        """Run *step* before each scrape."""
+        self._settler.steps.append(step)
 
     def tenant_label(self, tenant: str) -> str:
         """Return the label of *tenant*.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from prometheus_client import Counter
 from prometheus_client.metrics_core import Metric
@@ -39,9 +39,12 @@ class Settler(Collector):
 
     def __init__(self) -> None:
         self.tallies: list[Tally] = []
+        self.steps: list[Callable[[], None]] = []
 
     def collect(self) -> Iterable[Metric]:
-        """Settle all tallies; this collector has no series of its own."""
+        """Run all steps and settle all tallies; this collector has no series of its own."""
+        for step in self.steps:
+            step()
         for tally in self.tallies:
             tally.settle()
         return ()

@@ -16,6 +16,7 @@ from bench.broker import Broker
 from bench.fairness.field import Trickle, events_of, quantile
 from bench.prove import Bench, Goal, Measured, Proof
 from bench.sink import Sink
+from consumer.core.books import Books
 from consumer.core.fairness.accounts import Accounts, Caps
 from consumer.core.fairness.scheduler import Scheduler
 from consumer.core.message.parked import delivery_entry_headers
@@ -46,6 +47,8 @@ GOALS = (
 
 class _Nobody:
     """A ticket and a keeper that do nothing."""
+
+    books = Books()
 
     def alive(self) -> bool:
         """Return True."""

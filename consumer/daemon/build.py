@@ -34,6 +34,7 @@ from consumer.edges.http.senders.dry_sender import DrySender
 from consumer.edges.management.reach import Reach, diagnosis
 from consumer.edges.operate.parked.worker_pass import BrokerParkedPass
 from consumer.edges.operate.sender import make_sender
+from consumer.edges.process.books_file import BooksFolder
 from consumer.edges.process.failpoints import FailingListener, FailingPublisher, FailingSender, Failpoint
 from consumer.edges.process.system import FileArchive, SystemClock
 from consumer.edges.serve.health_server import HealthServer
@@ -94,6 +95,8 @@ class Outside:
         metrics = settings.metrics
         self.observe = Observer(Series(self.registry, metrics.tenants), subscriptions=metrics.subscriptions)
         self.observe.began(version("leveret"), platform.python_version())
+        self.books = BooksFolder(settings.home / "books", self.observe.books).open()
+        self.observe.books.follow(self.books)
         self.store = open_store(settings)
         self.record = StoreRecorder(self.store.records, self.observe, self.clock.now)
         self.history = _history_of(settings, self.observe, self.clock)
@@ -264,6 +267,7 @@ def context_of(settings: Settings, outside: Outside, publisher: Publisher) -> Co
         decode=settings.decode_rules(),
         archive=FileArchive(settings.home / "archive", outside.clock, "cancelled"),
         bounds=bounds_of(settings),
+        books=outside.books,
         record=outside.record,
         notes=_notes_of(settings, outside),
         settled=outside.settled,

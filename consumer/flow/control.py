@@ -15,6 +15,8 @@ from consumer.flow.endpoints.agreement import Agreement
 from consumer.flow.endpoints.endpoints import Endpoints
 from consumer.flow.store.subscriptions import Subscriptions
 
+MOST_CANCELLED = 10**9  #: targets that one command can have cancelled
+
 
 class Control:
     """Takes the control messages of one worker."""
@@ -65,6 +67,8 @@ class Control:
                 self._subscriptions.ask()
             case "purged":
                 self._purged(message.get("ages_s"))
+            case "cancelled":
+                self._cancelled(message.get("targets"), message.get("messages"))
             case _:
                 self._agreement.receive(message)
 
@@ -72,3 +76,9 @@ class Control:
         """Count entries that an operator purged, each with its seconds in the parked queue, in one worker."""
         if isinstance(ages_s, list) and self._agreement.leads():
             self._context.observe.purged(float(age) for age in ages_s if isinstance(age, int | float))
+
+    def _cancelled(self, *counts: object) -> None:
+        """Note in the books of one worker how many waiting targets, and messages, an operator cancelled."""
+        known = [count for count in counts if isinstance(count, int) and 0 <= count <= MOST_CANCELLED]
+        if len(known) == len(counts) and self._agreement.leads():
+            self._context.books.cancelled_waiting(*known)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 import pytest
 
@@ -18,6 +18,10 @@ def pytest_asyncio_loop_factories(
 
 
 @pytest.fixture
-def worker() -> Worker:
-    """A worker between fakes."""
-    return Worker()
+def worker() -> Iterator[Worker]:
+    """A worker between fakes, whose books balance after each test."""
+    worker = Worker()
+    yield worker
+    books = worker.context.books
+    assert (books.fault(), books.balance().lost, books.balance().rest) == (None, 0, 0)
+    assert worker.intake.running() or not books.balance().in_flight

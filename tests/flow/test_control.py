@@ -70,6 +70,18 @@ async def test_purged_entries_count_in_the_ages_once(worker: Worker) -> None:
     assert worker.count("parked_age_seconds_bucket", way="purged", le="3600.0") == 2
 
 
+async def test_cancelled_deliveries_are_in_the_books_once(worker: Worker) -> None:
+    """A command has no books; only the leading worker writes, and only what a command can have counted."""
+    ear = control(worker, [])
+
+    ear.take(orjson.dumps({"kind": "cancelled", "targets": 3, "messages": 2}))
+    for wrong in (-1, "many", 2**63 - 1, None):
+        ear.take(orjson.dumps({"kind": "cancelled", "targets": 3, "messages": wrong}))
+
+    balance = worker.context.books.balance()
+    assert (balance.cancelled, balance.waiting, balance.waiting_messages) == (3, -3, -2)
+
+
 @pytest.mark.parametrize("body", [b"", b"no", b"[]", b'"open"', b"{}", b'{"kind": []}', b'{"kind": "open"}'])
 async def test_unknown_messages_are_passed_by(worker: Worker, body: bytes) -> None:
     """Every message of a publisher is harmless."""

@@ -15,6 +15,7 @@ from typing import Any
 
 import orjson
 
+from consumer.core.books import Origin
 from consumer.core.errors import BadEvent
 from consumer.core.event.amqp_values import as_text
 from consumer.core.message.attempt_headers import read_attempts, write_attempts
@@ -141,6 +142,11 @@ def parked_for_s(raw: RawMessage, now: float) -> float | None:
     """Return for how many seconds an entry, or its replay, was parked; None where the time is missing."""
     at = raw.headers.get(_PARKED_AT)
     return max(now - at / 1000, 0.0) if isinstance(at, int) else None
+
+
+def origin_of(raw: RawMessage) -> Origin:
+    """Return where the targets of a delivery message come from: a replay makes them owed once more."""
+    return Origin.OWED if _PARKED_AT in raw.headers else Origin.WAITING
 
 
 def entry_as_dict(entry: ParkedEntry) -> dict[str, object]:

@@ -20,6 +20,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing, suppress
 from dataclasses import dataclass, replace
 
+import orjson
 from aio_pika.abc import AbstractConnection
 from aiormq.channel import Channel
 
@@ -50,6 +51,7 @@ class Waiting:
     """The wanted targets of one delivery message."""
 
     message: DeliveryMessage
+    is_whole: bool = True  #: the message has no other targets
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,9 +113,39 @@ async def cancel(
             only = Publication(exchange=queues.names.due, routing_key=key, body=b"")
             await _publish(writing, replace(only, headers=check_headers(taken.check)))
 
-    async with aclosing(_taken_out(connection, queues, wanted, keep)) as taken_out:
-        async for each in taken_out:
-            yield each
+    cancelled = _Cancelled()
+    try:
+        async with aclosing(_taken_out(connection, queues, wanted, keep)) as taken_out:
+            async for each in taken_out:
+                cancelled.count(each)
+                yield each
+    finally:
+        await completed(_report(connection, queues.names, cancelled))
+
+
+@dataclass(slots=True)
+class _Cancelled:
+    """The number of cancelled targets."""
+
+    targets: int = 0
+    messages: int = 0
+
+    def count(self, each: Waiting | Unread) -> None:
+        """Count the targets of one message."""
+        if isinstance(each, Waiting):
+            self.targets += len(each.message.targets)
+            self.messages += each.is_whole
+
+
+async def _report(connection: AbstractConnection, names: Names, cancelled: _Cancelled) -> None:
+    """Report the number to the workers, for the books of the leading one; a command has no books."""
+    if not cancelled.targets:
+        return
+    body = {"kind": "cancelled", "targets": cancelled.targets, "messages": cancelled.messages}
+    with suppress(*CONNECTION_ERRORS):
+        channel = await open_channel(connection, confirms=False)
+        await channel.basic_publish(orjson.dumps(body), exchange=names.control)
+        await channel.close()
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,7 +200,7 @@ async def _taken_out(
                     yield taken
                     continue
                 interrupted = await completed(handle(taken))
-                yield Waiting(taken.meant)
+                yield Waiting(taken.meant, taken.others is None)
                 if interrupted:
                     raise asyncio.CancelledError
     finally:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from math import inf
 
+from consumer.core.books import Books
 from consumer.core.event.decode import DecodeRules
 from consumer.core.fairness.accounts import equal
 from consumer.core.fairness.noisy_tenants import TenantLimit
@@ -153,6 +154,7 @@ class Context:
     settled: SettledEvents | None = None  #: of all workers; None: each worker knows only its own
     tracer: Tracer = field(default_factory=NoTracer)
     bounds: Bounds = field(default_factory=Bounds)
+    books: Books = field(default_factory=Books)
     turns: Turns = field(default_factory=lambda: Turns(UNCONFIRMED))
     gate: PublishGate = field(default_factory=PublishGate)  #: shut before a forced end
     weight: Weight = field(default_factory=Weight)

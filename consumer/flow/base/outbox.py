@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from math import inf
 from typing import TypeAlias
 
+from consumer.core.books import Step
 from consumer.core.errors import BrokerUnavailable, FrameTooLarge, Refused, Unroutable
 from consumer.core.message.delivery import DeliveryMessage, headers_of, short_text
 from consumer.core.message.due import rest_s, served
@@ -25,16 +26,13 @@ from consumer.core.message.records import parked_row
 from consumer.core.message.shrink import shrunk
 from consumer.core.model import Attempt, Event, ParkReason, RawMessage
 from consumer.flow.base.context import HEADERS_BYTES, Context
+from consumer.flow.base.open_targets import OpenTargets
 from consumer.ports import Publication
 from topology.ladder import first_hop_s, next_hop_s
 
 Addressed: TypeAlias = Callable[[], Publication]
 """Makes a publication when its turn has come. Hundreds of failures at once need time to be published, and a
 rung that was chosen before would bring the last of them back late."""
-
-GiveUp: TypeAlias = Callable[[], bool]
-"""Returns True once the source message cannot be acked any more: the broker gives it out again, and the
-worker that gets it publishes for it."""
 
 DIRECT_S = 0.05  #: a delivery that may be sent this soon takes no rung
 FIRST_PAUSE_S = 0.2
@@ -73,7 +71,7 @@ class Outbox:
         what: Publication | Addressed,
         *,
         when_refused: str | None = None,
-        give_up: GiveUp | None = None,
+        of: OpenTargets | None = None,
     ) -> None:
         """Publish until it is confirmed; returns only then.
 
@@ -86,30 +84,33 @@ class Outbox:
         Args:
             what: The publication, or a function that makes it once its turn has come.
             when_refused: Routing key of the next try after a nack, as a full queue causes one.
-            give_up: Called before every try but the first; None never gives up.
+            of: The targets of the source message. Once that is lost, nothing is tried again. None never gives
+                up, and writes no entry in the books.
 
         Raises:
-            BrokerUnavailable: *give_up* returned True; nothing was confirmed.
+            BrokerUnavailable: the source message is lost; nothing was confirmed.
             FrameTooLarge: the headers fit into no frame, and *what* is not one delivery.
         """
         await self._context.gate.enter()
         try:
-            await self._until_confirmed(what, when_refused, give_up)
+            await self._until_confirmed(what, when_refused, of)
+            if of is not None and isinstance(what, Stored):
+                of.close(Step.STORED, len(what.message.targets))
         except FrameTooLarge as error:
             if not isinstance(what, Stored):
                 raise
-            await self.park_delivery(what.message, ParkReason.TOO_LARGE, str(error), give_up=give_up)
+            await self.park_delivery(what.message, ParkReason.TOO_LARGE, str(error), of=of)
         finally:
             self._context.gate.leave()
 
     async def _until_confirmed(
-        self, what: Publication | Addressed, when_refused: str | None, give_up: GiveUp | None
+        self, what: Publication | Addressed, when_refused: str | None, of: OpenTargets | None
     ) -> None:
         context, pause_s = self._context, FIRST_PAUSE_S
         failed: BrokerUnavailable | None = None
         while True:
             async with context.turns.turn():
-                if failed is not None and give_up is not None and give_up():
+                if failed is not None and of is not None and of.is_lost():
                     raise failed
                 publication = what if isinstance(what, Publication) else what()
                 try:
@@ -129,16 +130,6 @@ class Outbox:
                 continue
             await asyncio.sleep(pause_s * (0.5 + context.sample()))
             pause_s = min(pause_s * 2, LONGEST_PAUSE_S)
-
-    async def all_confirmed(
-        self, publications: Sequence[Publication | Addressed], *, give_up: GiveUp | None = None
-    ) -> None:
-        """Publish all of them together and return once each is confirmed.
-
-        Raises:
-            BrokerUnavailable: *give_up* returned True; none is tried any more.
-        """
-        await together([self.confirmed(each, give_up=give_up) for each in publications])
 
     def stored(self, message: DeliveryMessage, *, direct: bool, look_s: float = inf) -> Stored:
         """Return a function that addresses a delivery message for the wait that is left when its turn comes.
@@ -194,7 +185,7 @@ class Outbox:
         reason: ParkReason,
         detail: str,
         *,
-        give_up: GiveUp | None = None,
+        of: OpenTargets | None = None,
         failure: Attempt | None = None,
     ) -> None:
         """Park one delivery, confirmed; a full parked queue sends it to overflow.
@@ -202,12 +193,14 @@ class Outbox:
         Without an attempt of its own the entry carries *failure*, the last one of its endpoint.
 
         Raises:
-            BrokerUnavailable: *give_up* returned True.
+            BrokerUnavailable: the source message is lost.
         """
         note = replace(self._note(reason, detail), failure=None if message.attempts else failure)
         event = message.event
         headers = delivery_entry_headers(message, note)
-        await self._to_parked(self._entry(event, headers, note), note, give_up)
+        await self._to_parked(self._entry(event, headers, note), note, of)
+        if of is not None:
+            of.close(Step.PARKED, len(message.targets))
         entry = _recorded(headers, note, message)
         self._note_parked(entry)
         self._context.observe.parked(
@@ -222,16 +215,18 @@ class Outbox:
         )
 
     async def park_raw(
-        self, raw: RawMessage, reason: ParkReason, detail: str, *, give_up: GiveUp | None = None
+        self, raw: RawMessage, reason: ParkReason, detail: str, *, of: OpenTargets | None = None
     ) -> None:
-        """Park a producer's message with its raw bytes, confirmed.
+        """Park a producer's message with its raw bytes, confirmed; its targets in flight end with it.
 
         Raises:
-            BrokerUnavailable: *give_up* returned True.
+            BrokerUnavailable: the source message is lost.
         """
         note = self._note(reason, detail)
         headers = raw_entry_headers(raw, note)
-        await self._to_parked(self._entry(raw, headers, note), note, give_up)
+        await self._to_parked(self._entry(raw, headers, note), note, of)
+        if of is not None:
+            of.close(Step.PARKED, of.count)
         entry = _recorded(headers, note, raw)
         self._note_parked(entry)
         self._context.observe.parked(reason, note.detail, queue=raw.queue, size_bytes=len(raw.body))
@@ -250,9 +245,9 @@ class Outbox:
             content_type=short_text(of.content_type or "application/octet-stream"),
         )
 
-    async def _to_parked(self, entry: Publication, note: ParkNote, give_up: GiveUp | None) -> None:
+    async def _to_parked(self, entry: Publication, note: ParkNote, of: OpenTargets | None) -> None:
         refused = None if self._patient else self._names.refused_key(note.reason.value)
-        await self.confirmed(entry, when_refused=refused, give_up=give_up)
+        await self.confirmed(entry, when_refused=refused, of=of)
 
     def _ours(self, message: DeliveryMessage, exchange: str, routing_key: str) -> Publication:
         self._context.weight.add(len(message.event.body))

@@ -22,10 +22,11 @@ from consumer.core.message.delivery import (
     read_delivery,
     unwrap_raw,
 )
-from consumer.core.message.parked import entry_as_dict, parked_for_s, read_entry
+from consumer.core.message.parked import entry_as_dict, origin_of, parked_for_s, read_entry
 from consumer.core.model import ParkReason, RawMessage
 from consumer.flow.base.context import Context
-from consumer.flow.base.outbox import LONGEST_PAUSE_S, GiveUp, Outbox
+from consumer.flow.base.open_targets import OpenTargets
+from consumer.flow.base.outbox import LONGEST_PAUSE_S, Outbox
 from consumer.flow.deliver.deaths import last_death, was_moved
 from consumer.ports import Archive, Incoming, Publication
 from consumer.tasks import until_one_ends
@@ -115,14 +116,21 @@ class DeadLetters:
         return self._given_back - before
 
     async def _work_off_dead(self, incoming: Incoming) -> None:
-        await self._work_off(incoming, self._park(incoming.message, self._impatience(incoming)))
+        targets = OpenTargets(self._context.books, self._impatience(incoming))
+        try:
+            await self._work_off(incoming, targets, self._park(incoming.message, targets))
+        finally:
+            targets.give_back()
 
     async def _work_off_expired(self, incoming: Incoming) -> None:
-        await self._work_off(incoming, self._archive_entry(incoming.message))
+        none = OpenTargets(self._context.books, lambda: False)  # an entry ended when it was parked
+        await self._work_off(incoming, none, self._archive_entry(incoming.message))
 
-    async def _work_off(self, incoming: Incoming, work: Awaitable[None]) -> None:
+    async def _work_off(self, incoming: Incoming, targets: OpenTargets, work: Awaitable[None]) -> None:
         try:
             await work
+            if incoming.ticket.alive():
+                targets.acked()
             await incoming.ticket.ack()
         except BrokerUnavailable:  # given up; every try was counted and logged
             await self._give_back(incoming)
@@ -135,48 +143,50 @@ class DeadLetters:
         self._given_back += 1
         await incoming.ticket.requeue()
 
-    def _impatience(self, incoming: Incoming) -> GiveUp:
+    def _impatience(self, incoming: Incoming) -> Callable[[], bool]:
         clock, ticket = self._context.clock, incoming.ticket
         until = clock.monotonic() + PATIENCE_S
         return lambda: self._leaving or not ticket.alive() or clock.monotonic() > until
 
-    async def _park(self, raw: RawMessage, give_up: GiveUp) -> None:
+    async def _park(self, raw: RawMessage, targets: OpenTargets) -> None:
         """Park a readable message by its kind, and any other with its raw bytes: no message may stay."""
         try:
             demand_readable(raw)
             if raw.routing_key.startswith("refused."):
-                await self._park_refused(raw, give_up)
+                await self._park_refused(raw, targets)
             else:
-                await self._park_dead(raw, give_up)
+                await self._park_dead(raw, targets)
         except BadEvent as bad:
-            await self._outbox.park_raw(raw, ParkReason(bad.reason), bad.detail, give_up=give_up)
+            await self._outbox.park_raw(raw, ParkReason(bad.reason), bad.detail, of=targets)
         except GARBLED as error:
             detail = _unreadable(error)
-            await self._outbox.park_raw(raw, ParkReason.MALFORMED, detail, give_up=give_up)
+            await self._outbox.park_raw(raw, ParkReason.MALFORMED, detail, of=targets)
 
-    async def _park_dead(self, raw: RawMessage, give_up: GiveUp) -> None:
+    async def _park_dead(self, raw: RawMessage, targets: OpenTargets) -> None:
         outbox, names = self._outbox, self._context.names
         death = last_death(raw, names)
         if death is None:
-            await outbox.park_raw(raw, ParkReason.UNDELIVERABLE, UNTOLD, give_up=give_up)
+            await outbox.park_raw(raw, ParkReason.UNDELIVERABLE, UNTOLD, of=targets)
             return
         reason, detail = REASONS.get(death.reason, (ParkReason.UNDELIVERABLE, "the broker gave up on it"))
         detail = f"{detail} (queue {death.queue})"
         own = names.is_internal(death.queue)
         if is_wrapped(raw) and (own or was_moved(death, names)):
-            await outbox.park_raw(unwrap_raw(raw), reason, detail, give_up=give_up)
+            await outbox.park_raw(unwrap_raw(raw), reason, detail, of=targets)
         elif own and is_ours(raw):
             message = read_delivery(raw)
+            targets.read(origin_of(raw))
+            targets.open(len(message.targets))
             for target in message.targets:
                 single = replace(message, targets=(target,))
-                await outbox.park_delivery(single, reason, detail, give_up=give_up)
+                await outbox.park_delivery(single, reason, detail, of=targets)
         else:
             published = replace(
                 raw, exchange=death.exchange, routing_key=death.routing_key, queue=death.queue
             )
-            await outbox.park_raw(published, reason, detail, give_up=give_up)
+            await outbox.park_raw(published, reason, detail, of=targets)
 
-    async def _park_refused(self, raw: RawMessage, give_up: GiveUp) -> None:
+    async def _park_refused(self, raw: RawMessage, targets: OpenTargets) -> None:
         """Publish an entry that a full parked queue refused, until there is room."""
         headers = {k: v for k, v in raw.headers.items() if k.startswith("leveret-")}
         reason = raw.routing_key.partition(".")[2]
@@ -188,7 +198,7 @@ class DeadLetters:
                 headers=headers,
                 content_type=raw.content_type or "application/octet-stream",
             ),
-            give_up=give_up,
+            of=targets,
         )
 
     async def _archive_entry(self, raw: RawMessage) -> None:

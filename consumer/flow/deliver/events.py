@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from consumer.core.books import Step
 from consumer.core.event.decode import NeedsInbox, decode_event
 from consumer.core.event.seen_events import Seen, SeenEvents
 from consumer.core.message.delivery import DeliveryMessage, short_text
@@ -92,7 +93,7 @@ class Events:
     async def _suppress(self, job: Job, event: Event) -> EventResult:
         """Ack a repeated event."""
         self._context.observe.event_repeated(event)
-        await job.incoming.ticket.ack()
+        await job.ack()
         return EventResult.DUPLICATE
 
     async def _take(self, job: Job, event: Event) -> bool:
@@ -102,7 +103,7 @@ class Events:
         if not targets:
             context.notes.received(event, 0)
             context.observe.unmatched.event(event, context.clock.monotonic())
-            await job.incoming.ticket.ack()
+            await job.ack()
             return False
         await self._deliver(job, event, targets, context.clock.now())
         return True
@@ -124,8 +125,9 @@ class Events:
         """Park all deliveries of an event whose expiration passed before a worker took it."""
         single = [DeliveryMessage(event=event, targets=(s.id,)) for s in targets]
         park = self._outbox.park_delivery
-        await together([park(m, ParkReason.EXPIRED, age_text(m, now), give_up=job.lost) for m in single])
-        await job.incoming.ticket.ack()
+        job.targets.open(len(targets))
+        await together([park(m, ParkReason.EXPIRED, age_text(m, now), of=job.targets) for m in single])
+        await job.ack()
 
     async def _readdress(self, job: Job, needs: NeedsInbox, now: float) -> None:
         """Publish the message once more with an id and a tenant (the inbox hop), confirm, then ack."""
@@ -143,23 +145,23 @@ class Events:
                 app_id=_short(needs.app_id),
                 correlation_id=_short(needs.correlation_id),
             ),
-            give_up=job.lost,
+            of=job.targets,
         )
         self._context.observe.event_readdressed(event_id, job.incoming.message.queue)
-        await job.incoming.ticket.ack()
+        await job.ack()
 
     async def _split(self, job: Job, event: Event, targets: Sequence[Subscription]) -> None:
         """Turn an event with very many targets into delivery messages of at most 100 each."""
         size = self._context.bounds.max_targets_per_message
         ids = [s.id for s in targets]
-        await self._outbox.all_confirmed(
-            [
-                self._outbox.due_now(DeliveryMessage(event=event, targets=tuple(ids[i : i + size])))
-                for i in range(0, len(ids), size)
-            ],
-            give_up=job.lost,
-        )
-        await job.incoming.ticket.ack()
+        job.targets.open(len(ids))
+        parts = [tuple(ids[i : i + size]) for i in range(0, len(ids), size)]
+        await together([self._store(job, DeliveryMessage(event=event, targets=part)) for part in parts])
+        await job.ack()
+
+    async def _store(self, job: Job, part: DeliveryMessage) -> None:
+        await self._outbox.confirmed(self._outbox.due_now(part), of=job.targets)
+        job.targets.close(Step.STORED, len(part.targets))
 
 
 def _short(text: str | None) -> str | None:

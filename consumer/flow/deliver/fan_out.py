@@ -15,6 +15,7 @@ from dataclasses import replace
 from math import inf
 from typing import Any
 
+from consumer.core.books import Step
 from consumer.core.endpoint.admission import Hold, Wait
 from consumer.core.endpoint.reservations import LOOK_S
 from consumer.core.errors import BrokerUnavailable
@@ -72,6 +73,7 @@ class FanOut:
         results = [] if kept is None else list(kept.results.values())
         try:
             if not to:
+                job.targets.open(len(results))
                 job.started(takes_slot=False)
             elif not await self._make(job, message, to, results):
                 return ()
@@ -79,9 +81,12 @@ class FanOut:
         except BrokerUnavailable:
             self._unstored.keep(job.source, message, results)
             raise
-        if job.lost():  # its ack gets lost
+        lost = job.lost()
+        if lost:  # its ack gets lost
             self._unstored.keep(job.source, message, results)
-        await job.incoming.ticket.ack()
+        if not lost or message.targets:  # the copy of a delivery message is known as settled, an event is not
+            _note_ends(job, results)
+        await job.ack()
         return [result.subscription.id for result in results if not isinstance(result.verdict, Defer)]
 
     async def _make(
@@ -95,6 +100,7 @@ class FanOut:
         sends, holds = self._admit(message, to, fresh=fresh, now=now)
         if len(holds) == len(to) == 1 and self._hold_here(job, holds[0][1], now, fresh=fresh):
             return False
+        job.targets.open(len(to) + len(results))
         try:
             body = build_body(message.event) if sends else b""
             stored = [self._put_off(job, message, s, hold) for s, hold in holds]
@@ -195,7 +201,7 @@ class FanOut:
         stored = self._outbox.stored(
             deferred, direct=hold.reason in AT_ONCE, look_s=self.look_s(deferred, now)
         )
-        return self._outbox.confirmed(stored, give_up=job.lost)
+        return self._outbox.confirmed(stored, of=job.targets)
 
     def _has_too_much(self, job: Job, message: DeliveryMessage) -> bool:
         """Return whether a new delivery may not wait, as its tenant has too much waiting already."""
@@ -205,7 +211,7 @@ class FanOut:
         return backlog.refuses(message.event.tenant, self._subscriptions.tenants(), now)
 
     def _park_backlog(self, job: Job, message: DeliveryMessage) -> Coroutine[Any, Any, None]:
-        return self._outbox.park_delivery(message, ParkReason.BACKLOG, BACKLOG_TEXT, give_up=job.lost)
+        return self._outbox.park_delivery(message, ParkReason.BACKLOG, BACKLOG_TEXT, of=job.targets)
 
     async def _settle(self, job: Job, message: DeliveryMessage, results: Sequence[Result]) -> None:
         """Store every delivery that is still owed; return once the broker has confirmed all of them.
@@ -235,12 +241,12 @@ class FanOut:
                 if self._has_too_much(job, message):
                     return self._park_backlog(job, after)
                 after = replace(after, not_before=result.at + wait_s, wait_s=wait_s, exact=exact)
-                return self._outbox.confirmed(self._outbox.stored(after, direct=False), give_up=job.lost)
+                return self._outbox.confirmed(self._outbox.stored(after, direct=False), of=job.targets)
             case Defer(until=until):
                 wait_s = max(until - result.at, 0.0)
                 after = replace(after, not_before=until, wait_s=wait_s, held=True)
                 stored = self._outbox.stored(after, direct=True, look_s=self.look_s(after, result.at))
-                return self._outbox.confirmed(stored, give_up=job.lost)
+                return self._outbox.confirmed(stored, of=job.targets)
             case Park() as park:
                 return self._park(job, after, result.subscription, park)
             case Drop(reason=reason):
@@ -254,10 +260,19 @@ class FanOut:
             if await self._subscriptions.has_moved(subscription):
                 now = self._context.clock.now()
                 again = replace(message, not_before=now, wait_s=0.0)
-                await self._outbox.confirmed(self._outbox.stored(again, direct=True), give_up=job.lost)
+                await self._outbox.confirmed(self._outbox.stored(again, direct=True), of=job.targets)
                 return
             self._subscriptions.disable(subscription, park.detail)
-        await self._outbox.park_delivery(message, park.reason, park.detail, give_up=job.lost)
+        await self._outbox.park_delivery(message, park.reason, park.detail, of=job.targets)
+
+
+def _note_ends(job: Job, results: Sequence[Result]) -> None:
+    """Count the targets that ended without a publish, in the books."""
+    for result in results:
+        if isinstance(result.verdict, Delivered):
+            job.targets.close(Step.DELIVERED)
+        elif isinstance(result.verdict, Drop):
+            job.targets.close(Step.CANCELLED)
 
 
 async def _beside(sending: Awaitable[None], storing: Awaitable[None]) -> None:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from consumer.core.books import Step
 from consumer.core.message.delivery import DeliveryMessage
 from consumer.core.message.parked import rfc3339
 from consumer.core.message.waiting import as_record
@@ -55,7 +56,7 @@ class Orphans:
                 f"the store knows no subscription {target} and no deletion of it; {age_text(message, now)}"
             )
             reason = ParkReason.UNKNOWN_SUBSCRIPTION
-            await self._outbox.park_delivery(single, reason, detail, give_up=job.lost)
+            await self._outbox.park_delivery(single, reason, detail, of=job.targets)
             return
         self._context.observe.orphans.waits(event, target, self._context.clock.monotonic())
         await self._keep(job, single, now)
@@ -74,6 +75,7 @@ class Orphans:
             await self._keep(job, single, now)
             return
         reason = f"subscription deleted {by}"
+        job.targets.close(Step.CANCELLED)
         self._context.observe.cancelled(single.event, tombstone.id, reason)
         self._context.notes.cancelled(single.event, tombstone.id, reason)
 
@@ -92,4 +94,4 @@ class Orphans:
             reserved=False,
             held=False,
         )
-        await self._outbox.confirmed(self._outbox.stored(kept, direct=False), give_up=job.lost)
+        await self._outbox.confirmed(self._outbox.stored(kept, direct=False), of=job.targets)

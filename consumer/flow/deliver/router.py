@@ -29,7 +29,7 @@ from consumer.core.message.delivery import (
     wrap_raw,
 )
 from consumer.core.message.due import late_s, rest_s, served
-from consumer.core.message.parked import parked_for_s, rfc3339
+from consumer.core.message.parked import origin_of, parked_for_s, rfc3339
 from consumer.core.model import ParkReason, RawMessage
 from consumer.core.retry.policy import deadline
 from consumer.flow.base.cancelled import is_asked_to_end
@@ -73,15 +73,17 @@ class Router:
             except FrameTooLarge as error:
                 await self._park_too_large(job, raw, str(error))
         except BrokerUnavailable:  # given up: the broker gives the message out again
-            await job.incoming.ticket.requeue()
+            await job.requeue()
         except asyncio.CancelledError as error:
             if is_asked_to_end():
                 raise
             context.observe.task_failed("job", error)  # a call that was cancelled by somebody else
-            await job.incoming.ticket.reject()
+            await job.reject()
         except Exception as error:  # a bug: the message comes again, and goes to suspect if that repeats
             context.observe.task_failed("job", error)
-            await job.incoming.ticket.reject()
+            await job.reject()
+        finally:
+            job.targets.give_back()  # of a message whose ack got lost
 
     async def _dispatch(self, job: Job, raw: RawMessage) -> None:
         """Take the path of the source; park an unreadable message as its producer sent it."""
@@ -95,8 +97,8 @@ class Router:
             else:
                 await self._events.handle(job, raw)
         except BadEvent as bad:
-            await self._outbox.park_raw(raw, ParkReason(bad.reason), bad.detail, give_up=job.lost)
-            await job.incoming.ticket.ack()
+            await self._outbox.park_raw(raw, ParkReason(bad.reason), bad.detail, of=job.targets)
+            await job.ack()
 
     def requests(self) -> int:
         """Return the number of HTTP requests in flight."""
@@ -128,24 +130,26 @@ class Router:
                 headers=own_headers(raw) if ours else wrap_raw(raw),
                 content_type=short_text(raw.content_type or "application/octet-stream"),
             ),
-            give_up=job.lost,
+            of=job.targets,
         )
         self._context.observe.message_suspected(raw.queue, raw.delivery_count)
-        await job.incoming.ticket.ack()
+        await job.ack()
 
     async def _park_too_large(self, job: Job, raw: RawMessage, detail: str) -> None:
         """Park a message that must be published again, and whose headers do not fit into a frame."""
         reason, ours = ParkReason.TOO_LARGE, self._came_from_us(job) or job.source is Source.SUSPECT
         if is_wrapped(raw) and ours:
-            await self._outbox.park_raw(unwrap_raw(raw), reason, detail, give_up=job.lost)
+            await self._outbox.park_raw(unwrap_raw(raw), reason, detail, of=job.targets)
         elif ours and is_ours(raw):
             message = read_delivery(raw)
             each = [replace(message, targets=(target,)) for target in message.targets]
+            job.targets.read(origin_of(raw))
+            job.targets.open(len(each) - job.targets.count)
             park = self._outbox.park_delivery
-            await together([park(single, reason, detail, give_up=job.lost) for single in each])
+            await together([park(single, reason, detail, of=job.targets) for single in each])
         else:
-            await self._outbox.park_raw(raw, reason, detail, give_up=job.lost)
-        await job.incoming.ticket.ack()
+            await self._outbox.park_raw(raw, reason, detail, of=job.targets)
+        await job.ack()
 
     async def _handle_delivery(self, job: Job) -> None:
         raw, now = job.incoming.message, self._context.clock.now()
@@ -154,6 +158,7 @@ class Router:
         except UnknownVersion:
             await self._leave_to_newer(job, raw)
             return
+        job.targets.read(origin_of(raw))
         message = served(message, job.held_s) if job.held_s else message
         if rest_s(message, now) > 0 and not self._fan_out.is_freed(message, now):
             await self._wait_on(job, message, now)
@@ -183,7 +188,7 @@ class Router:
         if owed or not states:
             return message if len(owed) == len(message.targets) else replace(message, targets=tuple(owed))
         job.started(takes_slot=False)
-        await job.incoming.ticket.ack()
+        await job.ack()
         return None
 
     async def _deliver(self, job: Job, message: DeliveryMessage, now: float) -> Sequence[str]:
@@ -200,6 +205,7 @@ class Router:
                 subscriptions.append(subscription)
         if not subscriptions:
             job.started(takes_slot=False)
+        job.targets.open(len(ends))
         await together(ends)
         if job.source is Source.REPLAY:
             age_s = parked_for_s(job.incoming.message, now)
@@ -208,7 +214,7 @@ class Router:
         if subscriptions:
             self._context.observe.tenant_job(message.event.tenant)
             return [*ended, *await self._fan_out.run(job, message, subscriptions)]
-        await job.incoming.ticket.ack()
+        await job.ack()
         return ended
 
     def _ended_without_request(
@@ -230,7 +236,7 @@ class Router:
         endpoint = self._endpoints.met(subscription)
         if endpoint is not None:
             detail, failure = detail + outage_text(endpoint), endpoint.last_failure
-        return self._outbox.park_delivery(single, reason, detail, give_up=job.lost, failure=failure)
+        return self._outbox.park_delivery(single, reason, detail, of=job.targets, failure=failure)
 
     def _grace(self, message: DeliveryMessage, now: float) -> DeliveryMessage:
         """Extend the deadline for one more try where the message comes late, as after a jump of the clock."""
@@ -246,8 +252,9 @@ class Router:
             if job.hold(rest_s(message, now)):
                 return
             onward = self._outbox.waiting(message, now)
-        await self._outbox.confirmed(Stored(message, lambda: onward), give_up=job.lost)
-        await job.incoming.ticket.ack()
+        job.targets.open(len(message.targets))
+        await self._outbox.confirmed(Stored(message, lambda: onward), of=job.targets)
+        await job.ack()
 
     async def _leave_to_newer(self, job: Job, raw: RawMessage) -> None:
         names, context = self._context.names, self._context
@@ -262,9 +269,9 @@ class Router:
                 headers=own_headers(raw),
                 content_type=raw.content_type or "application/json",
             ),
-            give_up=job.lost,
+            of=job.targets,
         )
-        await job.incoming.ticket.ack()
+        await job.ack()
 
 
 def outage_text(endpoint: Endpoint) -> str:

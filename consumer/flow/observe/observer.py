@@ -9,6 +9,7 @@ from typing import Any
 
 import structlog
 
+from consumer.flow.observe.books import BooksReporter
 from consumer.flow.observe.broker import BrokerReporter
 from consumer.flow.observe.delivery import Attempted, DeliveryReporter
 from consumer.flow.observe.endpoints import EndpointReporter
@@ -26,6 +27,7 @@ class Observer(DeliveryReporter, EndpointReporter, BrokerReporter, StoreReporter
     """Turns finished steps into log lines and metrics; one part for each thing that is reported.
 
     Attributes:
+        books: Shows the books, and reports on their file.
         fairness: Reports on rerouted tenants and even shares.
         returns: Reports on queues that do not give back their messages.
     """
@@ -40,5 +42,6 @@ class Observer(DeliveryReporter, EndpointReporter, BrokerReporter, StoreReporter
         """
         begin_at_zero(series)
         super().__init__(series, structlog.get_logger() if log is None else log, subscriptions)
+        self.books = BooksReporter(series, self._log)
         self.returns = ReturnsReporter(series, self._log)
         self.fairness = FairnessReporter(series, self._log, self.notes.notify)

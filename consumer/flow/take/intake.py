@@ -47,6 +47,7 @@ class Intake:
     """The windows, the fair order between them, and the jobs that run.
 
     Attributes:
+        books: Of this worker.
         now: Monotonic seconds at the last :meth:`tick`.
         ended: Jobs that ended, since the start.
         fresh: Events that came by lanes, since the start.
@@ -57,6 +58,7 @@ class Intake:
 
     def __init__(self, context: Context, handle: Callable[[Job], Awaitable[None]]) -> None:
         bounds = context.bounds
+        self.books = context.books
         self.now = 0.0
         self.ended = 0
         self.fresh = 0

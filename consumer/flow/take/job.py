@@ -8,6 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
+from consumer.core.books import Books
+from consumer.flow.base.open_targets import OpenTargets
 from consumer.ports import Incoming, Source
 
 #: Sources whose messages only Leveret publishes: deliveries, and moved events, which are wrapped. Messages of
@@ -16,7 +18,13 @@ OWN_SOURCES = frozenset({Source.DUE, Source.STRAY, Source.REPLAY})
 
 
 class Keeper(Protocol):
-    """The part of the intake that a job reports to."""
+    """The part of the intake that a job reports to.
+
+    Attributes:
+        books: Of this worker.
+    """
+
+    books: Books
 
     def recost(self, job: Job, deliveries: int) -> None:
         """Charge a started job for so many deliveries."""
@@ -40,10 +48,34 @@ class Job:
     cost: int = 1  #: deliveries that it is charged for
     reserved: bool = False  #: it was held here until the time of a reservation
     held_s: float = 0.0  #: for how long it was held here, by the monotonic clock
+    _targets: OpenTargets | None = None  #: None until it is started: thousands may wait in hand
+
+    @property
+    def targets(self) -> OpenTargets:
+        """Its targets in flight."""
+        if self._targets is None:
+            self._targets = OpenTargets(self.keeper.books, self.lost)
+        return self._targets
 
     def lost(self) -> bool:
         """Return whether the broker gives the message out again; then that copy owes the deliveries."""
         return not self.incoming.ticket.alive()
+
+    async def ack(self) -> None:
+        """Settle the message, once each of its targets ended or is stored; see :meth:`Ticket.ack`."""
+        if not (self.lost() and self.targets.count):  # of a lost one those in flight are given back
+            self.targets.acked()
+        await self.incoming.ticket.ack()
+
+    async def requeue(self) -> None:
+        """Give the message back to the broker, with its targets in flight; see :meth:`Ticket.requeue`."""
+        self.targets.give_back()
+        await self.incoming.ticket.requeue()
+
+    async def reject(self) -> None:
+        """Give the message back after a failure of ours, likewise; see :meth:`Ticket.reject`."""
+        self.targets.give_back()
+        await self.incoming.ticket.reject()
 
     def recost(self, deliveries: int) -> None:
         """Report how many deliveries the message turned out to be."""

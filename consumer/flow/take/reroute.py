@@ -286,9 +286,9 @@ class Reroute:
                 headers=moved_headers(raw, job, names.due),
                 content_type=short_text(raw.content_type or "application/octet-stream"),
             ),
-            give_up=job.lost,
+            of=job.targets,
         )
-        await job.incoming.ticket.ack()
+        await job.ack()
         context.observe.fairness.moved()
 
     async def _release(self, now: float) -> None:

@@ -13,7 +13,7 @@ from bench.prove_observe import PROOFS
 from consumer.core.tools.doctor.finding import Check
 from consumer.edges.private_broker import BrokerEndpoint
 
-TABLE = {"doctor_missed": ("0", 15)}
+TABLE = {"doctor_missed": ("0", 15), "conservation_error": ("0", 20_000)}
 ROW = {"level": "fault", "check": "home", "subject": "x", "text": "is away", "remedy": "bring it"}
 FAULT = Fault(name="x", check="home", words="is away", make=set_to())
 

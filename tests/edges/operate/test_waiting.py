@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import time
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, replace
@@ -192,6 +193,21 @@ async def test_cancel_archives_before_it_takes_out(rungs: Rungs, tmp_path: Path)
     assert "ZHJvcA==" in text  # its body
     assert [body for body, _ in await rungs.drained(LONG, 1)] == ["keep"]
     assert await rungs.count(LONG) == 0
+
+
+async def test_cancel_reports_to_the_books_of_the_workers(rungs: Rungs) -> None:
+    """One target of a message that stays for its other target, and one message as a whole."""
+    channel = await rungs.connection.channel()
+    ear = await channel.declare_queue(exclusive=True)
+    await ear.bind(NAMES.control)
+    await rungs.put("part", "sub_a", "sub_b")
+    await rungs.put("whole", "sub_a")
+
+    await ids(cancel(rungs.connection, QUEUES, Wanted(subscription="sub_a"), MemoryArchive()))
+
+    report = await ear.get(timeout=5)
+    assert report is not None
+    assert json.loads(report.body) == {"kind": "cancelled", "targets": 2, "messages": 1}
 
 
 async def test_a_disk_that_is_full_cancels_nothing(rungs: Rungs) -> None:

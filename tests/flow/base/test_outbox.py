@@ -11,11 +11,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pamqp.encode import short_string
 
+from consumer.core.books import Books
 from consumer.core.errors import BrokerUnavailable, Refused, Unroutable
 from consumer.core.message.delivery import DeliveryMessage, read_delivery
 from consumer.core.message.parked import read_entry
 from consumer.core.model import ParkReason, RawMessage
-from consumer.flow.base.outbox import FIRST_PAUSE_S, LONGEST_PAUSE_S, Outbox
+from consumer.flow.base.open_targets import OpenTargets
+from consumer.flow.base.outbox import FIRST_PAUSE_S, LONGEST_PAUSE_S, Outbox, together
 from tests.support.builders.strategies import MESSAGES
 from tests.support.fakes import START, run_virtually
 from tests.support.worker import DUE, NAMES, ONE, LoopBack, Worker, event, event_message
@@ -61,12 +63,12 @@ async def test_a_failed_publish_is_tried_until_it_works(worker: Worker, error: E
 
 
 async def test_it_can_give_up_between_tries(worker: Worker) -> None:
-    """Once *give_up* returns True it publishes no more, and raises that nothing was confirmed (fault 64)."""
+    """Once the source is lost it publishes no more, and raises that nothing was confirmed (fault 64)."""
     worker.publisher.faults = [Refused("full")] * 5
     looks = iter([False, False, True])
 
     with pytest.raises(Refused):
-        await worker.outbox.confirmed(ONE, give_up=lambda: next(looks))
+        await worker.outbox.confirmed(ONE, of=OpenTargets(Books(), lambda: next(looks)))
 
     assert worker.journal.words() == ["publishing"] * 3
     assert worker.publisher.confirmed == []
@@ -97,11 +99,11 @@ async def test_several_are_published_together(worker: Worker) -> None:
     """All are on their way before the first is confirmed; it returns after the last."""
     worker.publisher.confirm_s = 0.5
 
-    await worker.outbox.all_confirmed([ONE, ONE, ONE])
+    await together([worker.outbox.confirmed(ONE) for _ in range(3)])
 
     assert worker.journal.words() == ["publishing"] * 3 + ["confirmed"] * 3
     assert worker.clock.monotonic() == 0.5
-    await worker.outbox.all_confirmed([])
+    await together([])
 
 
 @pytest.mark.parametrize(

@@ -54,6 +54,8 @@ async def test_a_dead_delivery_message_is_parked_for_each_target(desk: DeadLette
     assert [entry.delivery.targets for entry in entries if entry.delivery] == [("sub_1",), ("sub_2",)]
     assert {entry.reason for entry in entries} == {ParkReason.POISON}
     assert len({entry.id for entry in entries}) == 2
+    books = desk.worker.context.books.balance()
+    assert (books.parked, books.waiting, books.waiting_messages, books.in_flight) == (2, -2, -1, 0)
 
 
 @pytest.mark.parametrize(

@@ -7,9 +7,11 @@ from collections.abc import Callable
 
 import pytest
 
+from consumer.core.books import Books
 from consumer.core.errors import BrokerUnavailable
 from consumer.core.message.delivery import DeliveryMessage
 from consumer.core.model import RawMessage
+from consumer.flow.base.open_targets import OpenTargets
 from consumer.flow.base.outbox import together
 from consumer.flow.take.reroute import Reroute
 from consumer.ports import Source
@@ -114,7 +116,7 @@ async def test_a_publish_that_a_closed_channel_left_is_not_repeated_without_its_
 async def test_no_sibling_goes_on_after_its_job(worker: Worker) -> None:
     """One publish is given up while another is under way: the job runs until its answer (fault 58)."""
     under_way = asyncio.Event()
-    steps = [worker.outbox.confirmed(ONE, give_up=lambda: True), _once(under_way)]
+    steps = [worker.outbox.confirmed(ONE, of=OpenTargets(Books(), lambda: True)), _once(under_way)]
     worker.publisher.faults = [BrokerUnavailable("lost")]
     job = asyncio.create_task(together(steps))
     await worker.clock.advance(PAUSE_S)
