@@ -53,6 +53,10 @@ coverage: broker-install postgres-install prometheus-install browser-install ## 
 dashboard: $(READY) ## Write grafana/dashboards/leveret.json anew from grafana/rows_*.py
 	$(BIN)/python -m grafana.generate
 
+.PHONY: alerts
+alerts: $(READY) ## Write grafana/alerts.yml and its cases anew from consumer/core/tools/alerts
+	$(BIN)/python -m grafana.alerts
+
 .PHONY: lint
 lint: $(READY) ## Check style, types and layers
 	$(BIN)/ruff format --check .

@@ -34,6 +34,7 @@ from consumer.core.subscription.access_entry import AuthFields, BasicFields, OAu
 from consumer.core.subscription.entry import SubscriptionEntry
 from consumer.core.subscription.policy import BreakerFields, RetryChoice
 from consumer.core.text.durations import format_duration
+from consumer.core.tools.alerts.model import THRESHOLDS
 from consumer.settings import Settings, SourceSettings
 from consumer.web.app import create_app
 from consumer.web.context import open_context
@@ -182,13 +183,28 @@ def alerts_table() -> str:
     rows = []
     for group in yaml.safe_load((ROOT / "grafana" / "alerts.yml").read_text())["groups"]:
         for rule in group["rules"]:
-            notes = rule["annotations"]
-            link = f"[{notes['runbook_url'].partition('#')[2]}]({notes['runbook_url'].removeprefix('docs/')})"
+            if "alert" not in rule:
+                continue
+            section = rule["annotations"]["runbook_url"].partition("#")[2]
+            link = f"[{section}](runbook.md#{section})"
             when = f"`{_ONE_PARAGRAPH.sub(' ', rule['expr'].strip())}`"
             rows.append(
                 (f"`{rule['alert']}`", rule["labels"]["severity"], when, rule.get("for", "at once"), link)
             )
     return table(("alert", "severity", "fires when", "for", "runbook"), rows)
+
+
+def recordings_table() -> str:
+    """Return every recording rule."""
+    groups = yaml.safe_load((ROOT / "grafana" / "alerts.yml").read_text())["groups"]
+    records = (rule for group in groups for rule in group["rules"] if "record" in rule)
+    return table(("series", "expression"), [(f"`{r['record']}`", f"`{r['expr']}`") for r in records])
+
+
+def thresholds_table() -> str:
+    """Return every threshold of the alerts."""
+    rows = [(f"`{name}`", f"{each.default:.10g}", each.text) for name, each in THRESHOLDS.items()]
+    return table(("threshold", "default", "meaning"), rows)
 
 
 # log
@@ -328,6 +344,8 @@ BLOCKS: Mapping[str, Callable[[], str]] = {
     "subscription": subscription_tables,
     "metrics": metrics_table,
     "alerts": alerts_table,
+    "recordings": recordings_table,
+    "thresholds": thresholds_table,
     "log": log_table,
     "commands": cli_tables,
     "classification": classification,

@@ -96,7 +96,7 @@ class Prometheus:
 
     def rules(self) -> Sequence[Mapping[str, Any]]:
         """Return every alert rule that it loaded, with its health."""
-        groups: list[dict[str, Any]] = self._get("rules")["groups"]
+        groups: list[dict[str, Any]] = self._get("rules?type=alert")["groups"]
         return [rule for group in groups for rule in group["rules"]]
 
     def _get(self, path: str) -> Any:
