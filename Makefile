@@ -32,7 +32,7 @@ postgres-install: $(READY) ## Install a PostgreSQL server with apt if there is n
 	@sh scripts/postgres-install.sh
 
 .PHONY: prometheus-install
-prometheus-install: ## Install Prometheus and promtool with apt if they are missing; starts no system service
+prometheus-install: ## Install Prometheus and Alertmanager with apt if they are missing; starts no system service
 	@sh scripts/prometheus-install.sh
 
 .PHONY: browser-install

@@ -90,6 +90,15 @@ def test_the_schema_for_editors_is_up_to_date() -> None:
     assert generate.SCHEMA.read_text() == generate.schema_text(), "run `.venv/bin/python -m docs.generate`"
 
 
+def test_the_page_of_the_runbook_is_up_to_date() -> None:
+    """The page that the daemon serves is made from docs/runbook.md; it keeps every link within the page."""
+    page = generate.RUNBOOK_FILE.read_text()
+
+    assert page == generate.runbook_text(), "run `.venv/bin/python -m docs.generate`"
+    anchors = set(re.findall(r' id="([^"]+)"', page))
+    assert set(re.findall(r'href="#([^"]+)"', page)) <= anchors
+
+
 def test_every_block_is_used() -> None:
     """Every generated table has a generator, and every opened one an end."""
     text = "".join(path.read_text() for path in generate.FILES)
