@@ -25,7 +25,7 @@ def test_the_defaults_are_the_checked_in_rules() -> None:
 
 
 def test_every_option_has_its_effect() -> None:
-    """Names, labels, address and thresholds are in the rules, without the left-out alert; promtool accepts them."""
+    """Names, labels, address and thresholds are in the rules, and promtool accepts them."""
     names = ("--job", "hooks", "--rabbitmq-job", "mq", "--rabbitmq-cluster", "ours", "--by", "job, region")
     more = ("--label", "team=a", "--label", "tier=b", "--runbook-url", "https://wiki.example/l")
     limits = ("--threshold", "parked=500", "--without", "LeveretSlow", "--time-factor", "0.5")
