@@ -60,7 +60,7 @@ ALIVE: Final[tuple[Case, ...]] = (
     fires(
         "LeveretConnectionsRejected",
         {'leveret_connect_failures_total{@,connection="publish"}': "0x4 1+1x40"},
-        "8m",
+        "9m",
         "w1:8080 has failed to connect to any broker of its list for 5 minutes.",
         of=Of.ONE_WORKER,
     ),

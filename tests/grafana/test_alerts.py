@@ -22,6 +22,7 @@ from tests.support.repository.coming_series import COMING
 from tests.support.repository.grafana_files import ALERT_TESTS, ALERTS, alert_rules, untested_alerts
 from tests.support.repository.runbook import RUNBOOK, slugs
 
+RULE_TEMPLATES = [rule for group in GROUPS for rule in group.rules if isinstance(rule, Alert)]
 RULES = {rule["alert"]: rule for rule in alert_rules()}
 OTHER_NAMES = AlertOptions(
     job="webhooks",
@@ -124,6 +125,17 @@ def test_an_alert_says_what_is_wrong_and_where_to_look(name: str) -> None:
     assert name in RUNBOOK
 
 
+@pytest.mark.parametrize("section", sorted({rule.section for rule in RULE_TEMPLATES}))
+def test_a_section_of_the_runbook_has_commands(section: str) -> None:
+    """An operator at night finds a command to type: of leveret, of the broker, or of the system."""
+    parts = re.split(r"^## (.+)$", RUNBOOK, flags=re.MULTILINE)
+    texts = dict(zip(parts[1::2], parts[2::2], strict=True))
+    [text] = [text for heading, text in texts.items() if slugs(f"# {heading}") == {section}]
+    commands = ("leveret", "systemctl", "rabbitmqctl", "rabbitmq-queues", "rabbitmq-diagnostics", "curl")
+
+    assert re.search(rf"(^|`)({'|'.join(commands)}) [a-z-]+", text, flags=re.MULTILINE)
+
+
 def test_alerts_read_series_that_exist() -> None:
     """Ours by their definition; the broker's are in the suite's live scrape (tests/bench/test_panels.py)."""
     names = {name for rule in RULES.values() for name in SAMPLE.findall(rule["expr"])}
@@ -144,7 +156,7 @@ def test_every_selector_names_a_job() -> None:
 def test_a_critical_alert_waits_longer_than_a_restart() -> None:
     """A worker or a node that restarts within two minutes calls nobody at night."""
     restarting = {"up", "leveret_ready", "leveret_pressed", "leveret_stuck_queues"}
-    for rule in (rule for group in GROUPS for rule in group.rules if isinstance(rule, Alert)):
+    for rule in RULE_TEMPLATES:
         if rule.severity == "critical" and restarting & set(re.findall(r"\w+", rule.expr)):
             assert rule.hold in ("3m", "5m"), rule.name
 
