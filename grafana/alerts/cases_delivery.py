@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from grafana.alerts.case import Case, fires, silent
+from grafana.alerts.case import Case, Of, fires, silent
 
 BUCKET: Final = "leveret_delivery_seconds_bucket"
 
@@ -243,29 +243,40 @@ EVENTS: Final[tuple[Case, ...]] = (
     fires(
         "LeveretBalanceBroken",
         {
-            "leveret_targets_owed_total{@}": "0+100x30",
-            'leveret_targets_ended_total{@,verdict="delivered"}': "0+90x30",
-            'leveret_targets_ended_total{@,verdict="parked"}': "0+5x30",
-            "leveret_targets_waiting{@}": "0+7x30",
-            "leveret_targets_in_flight{@}": "0x2 20x30",
-            "leveret_targets_waiting{@2}": "0x2 -33-2x30",
-            'leveret_targets_interrupted_total{@,source="lane"}': "4x30",
-            'leveret_targets_interrupted_total{@,source="waiting"}': "9x30",
+            "leveret_targets_owed_total{@}": "0+100x80",
+            'leveret_targets_ended_total{@,verdict="delivered"}': "0+90x20 1875+90x60",
+            'leveret_targets_ended_total{@,verdict="parked"}': "0+5x80",
+            "leveret_targets_waiting{@}": "0+5x80",
+            "leveret_targets_in_flight{@}": "0x80",
+            'leveret_targets_interrupted_total{@,source="lane"}': "0x20 12x60",
+            'leveret_targets_interrupted_total{@,source="waiting"}': "0x20 9x60",
         },
-        "80m",
-        "3 more deliveries became owed than ended, wait or are in flight, for an hour.",
-        long=True,
+        "18m",
+        "By the books of w1:8080 3 deliveries of the last hour have neither ended nor wait, nor are they in "
+        "flight.",
+        of=Of.ONE_WORKER,
+    ),
+    silent(
+        "LeveretBalanceBroken",
+        {
+            "leveret_targets_owed_total{@}": "0+100x40 _x4 4400+100x40",
+            'leveret_targets_ended_total{@,verdict="delivered"}': "0+110x40 _x4 4840+110x40",
+            "leveret_targets_waiting{@}": "0-10x40 _x4 -440-10x40",
+            "leveret_targets_in_flight{@}": "0x40 _x4 0x40",
+        },
+        *("10m", "20m"),
+        note="when a worker restarts, and while it takes what another one stored",
     ),
     silent(
         "LeveretBalanceBroken",
         {
             "leveret_targets_owed_total{@}": "0+100x30",
-            'leveret_targets_ended_total{@,verdict="delivered"}': "0+90x30",
-            "leveret_targets_waiting{@}": "0+10x2 19+10x2 40+10x30",
-            "leveret_targets_in_flight{@}": "0x30",
+            'leveret_targets_ended_total{@,verdict="delivered"}': "0x2 297+100x30",
+            "leveret_targets_waiting{@}": "0+0x30",
+            "leveret_targets_in_flight{@}": "0+100x2 0x30",
         },
-        "20m",
-        "70m",
+        "140m",
+        note="long after a loss",
         long=True,
     ),
 )

@@ -8,15 +8,21 @@ from consumer.core.tools.alerts.model import Alert, Group, Severity
 
 _NAMED: Final = '@,subscription!="other"'
 _CAUSE: Final = (
-    "{{ with printf `leveret_subscription_trouble{@,subscription=%q}` $labels.subscription | query }}"
-    ' The cause is {{ . | first | label "cause" }}.{{ end }}'
+    "{{ with printf `topk(1, leveret_subscription_trouble{@,subscription=%q})` $labels.subscription | query "
+    '}} The cause is {{ . | first | label "cause" }}.{{ end }}'
 )
+_NOT_DOWN: Final = "breaker|disabled|locked|parked|paused|slow"
+"""Causes that an operator set, or that have an alert of their own."""
 
 _ENDPOINTS: Final = (
     Alert(
         name="LeveretEndpointTrouble",
-        expr=f"max by (@, subscription) (leveret_subscription_trouble{{{_NAMED},"
-        'cause!~"slow|parked|disabled"}) > <trouble_share>',
+        expr=f'max by (@, subscription) (leveret_subscription_trouble{{{_NAMED},cause!~"{_NOT_DOWN}"}}) '
+        "> <trouble_share> and on (@, subscription) ("
+        f"max by (@, subscription) (leveret_subscription_breaker{{{_NAMED}}}) > 0 "
+        f"or sum by (@, subscription) (leveret_subscription_waiting_deliveries{{{_NAMED}}}) > <trouble> "
+        "or sum by (@, subscription) (increase("
+        f'leveret_subscription_attempts_total{{{_NAMED},result="failed"}}[10m])) > <trouble>)',
         hold="5m",
         summary="Deliveries to an endpoint fail or are held.",
         description="{{ $value | humanizePercentage }} of the last work for {{ $labels.subscription }} "

@@ -144,19 +144,22 @@ _EVENTS: Final = (
     ),
     Record(
         "leveret:targets_missing:sum",
-        "sum by (@) (leveret_targets_owed_total{@}) - sum by (@) (leveret_targets_ended_total{@}) "
-        "- sum by (@) (leveret_targets_waiting{@}) - sum by (@) (leveret_targets_in_flight{@}) "
-        '- (sum by (@) (leveret_targets_interrupted_total{@,source="lane"}) '
-        "or 0 * sum by (@) (leveret_targets_owed_total{@}))",
+        "sum by (@, instance) (leveret_targets_owed_total{@}) "
+        "- sum by (@, instance) (leveret_targets_ended_total{@}) "
+        "- sum by (@, instance) (leveret_targets_waiting{@}) "
+        "- sum by (@, instance) (leveret_targets_in_flight{@}) "
+        '- (sum by (@, instance) (leveret_targets_interrupted_total{@,source="lane"}) '
+        "or 0 * sum by (@, instance) (leveret_targets_owed_total{@}))",
     ),
     Alert(
         name="LeveretBalanceBroken",
-        expr="leveret:targets_missing:sum > 0",
-        hold="1h",
+        expr="leveret:targets_missing:sum - min_over_time(leveret:targets_missing:sum[1h]) > 0 "
+        "and leveret:targets_missing:sum > 0",
+        hold="10m",
         severity=Severity.CRITICAL,
         summary="Deliveries are missing from Leveret's books.",
-        description="{{ $value }} more deliveries became owed than ended, wait or are in flight, for an "
-        "hour.",
+        description="By the books of {{ $labels.instance }} {{ $value }} deliveries of the last hour have "
+        "neither ended nor wait, nor are they in flight.",
         section="the-balance-of-deliveries-is-broken",
     ),
 )
