@@ -18,7 +18,8 @@ RULES: Final[Mapping[str, Alert]] = {
     rule.name: rule for group in GROUPS for rule in group.rules if isinstance(rule, Alert)
 }
 STEP: Final = "15s"  #: between two samples of a case
-LONG_STEP: Final = "5m"  #: of a case that lasts for hours
+EVALUATION: Final = "30s"  #: between two evaluations of the rules; each takes promtool's time
+LONG_STEP: Final = "5m"  #: of a case that lasts for hours, for both
 CLUSTER: Final = "eu"  #: value of a further label by which alerts are grouped
 
 
@@ -72,7 +73,8 @@ def cases_document(
     """
     step = LONG_STEP if long else STEP
     tests = [_test(case, options, step) for case in cases if case.long == long]
-    return {"rule_files": [rules], "evaluation_interval": step, "tests": tests}
+    evaluation = LONG_STEP if long else EVALUATION
+    return {"rule_files": [rules], "evaluation_interval": evaluation, "tests": tests}
 
 
 def _test(case: Case, options: AlertOptions, step: str) -> dict[str, Any]:

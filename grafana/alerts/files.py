@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -11,7 +11,7 @@ import yaml
 from consumer.core.tools.alerts.model import AlertOptions
 from consumer.core.tools.alerts.rules import GROUPS
 from consumer.core.tools.alerts.template import rules_text
-from grafana.alerts.case import cases_document
+from grafana.alerts.case import Case, cases_document
 from grafana.alerts.cases_care import CARE
 from grafana.alerts.cases_delivery import DELIVERIES
 from grafana.alerts.cases_worker import WORKERS
@@ -33,19 +33,19 @@ def rules_file(options: AlertOptions) -> str:
     return RULES_HEAD + rules_text(GROUPS, options)
 
 
-def files(options: AlertOptions) -> Mapping[str, str]:
+def files(options: AlertOptions, cases: Sequence[Case] = CASES) -> Mapping[str, str]:
     """Return the text of each file by its name: the rules, the cases, and the cases that last for hours."""
     made = {"alerts.yml": rules_file(options)}
     for name, long in (("alerts_test.yml", False), ("alerts_long_test.yml", True)):
         made[name] = _CASES_HEAD.format(name=name) + _yaml(
-            cases_document(CASES, options, "alerts.yml", long=long)
+            cases_document(cases, options, "alerts.yml", long=long)
         )
     return made
 
 
-def write(folder: Path, options: AlertOptions) -> None:
+def write(folder: Path, options: AlertOptions, cases: Sequence[Case] = CASES) -> None:
     """Write the files into *folder*."""
-    for name, text in files(options).items():
+    for name, text in files(options, cases).items():
         (folder / name).write_text(text, encoding="utf-8")
 
 
