@@ -1,6 +1,6 @@
 """Series that alerts and the runbook name already, and that no worker has yet.
 
-Remove a name once ``metrics/series.py`` has it; a test finds names that are in both.
+Remove this file once ``metrics/series.py`` has all of them.
 """
 
 from __future__ import annotations
