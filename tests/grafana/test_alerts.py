@@ -198,7 +198,7 @@ def test_durations_can_be_shortened_for_a_trial() -> None:
     groups = rules_document(GROUPS, AlertOptions(time_factor=0.01))["groups"]
     rules = {rule["alert"]: rule for group in groups for rule in group["rules"] if "alert" in rule}
 
-    assert rules["LeveretBalanceBroken"]["for"] == "36s"
+    assert rules["LeveretBalanceBroken"]["for"] == "6s"
     assert rules["LeveretParkedMany"]["for"] == "1s"
     assert "[216s] offset 6s" in rules["LeveretUnusualRetries"]["expr"]
 
