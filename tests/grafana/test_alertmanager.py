@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
-import json
 import re
 import subprocess
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,60 +15,23 @@ from prometheus_client import CollectorRegistry
 from consumer.core.tools.alerts.model import AlertOptions
 from consumer.core.tools.alerts.rules import GROUPS
 from consumer.core.tools.alerts.template import rules_text
-from consumer.core.tools.behaviour import Behaviour
 from consumer.edges.serve.health_server import HealthServer
-from consumer.edges.serve.listen import Listener, Received
 from metrics.series import Series
 from tests.support.processes.alertmanager import EXAMPLE, RECEIVER, Alertmanager
 from tests.support.processes.children import free_port
 from tests.support.processes.prometheus import Prometheus
 from tests.support.repository.compose import SERVICES
 from tests.support.repository.grafana_files import alert_names
+from tests.support.servers.alert_inbox import AlertInbox, named
 
 QUICK = AlertOptions(time_factor=1 / 180)  #: 3 minutes become a second
 
 
-class Inbox:
-    """The receiver that docker-compose.yml runs, with the messages that it took."""
-
-    def __init__(self) -> None:
-        self.listener = Listener((), Behaviour(), self._take)
-        self.port = 0
-        self._messages: list[tuple[str, dict[str, Any]]] = []
-
-    def _take(self, received: Received) -> None:
-        self._messages.append((received.path.rpartition("/")[2], json.loads(received.body)))
-
-    def alerts(self, receiver: str) -> list[dict[str, Any]]:
-        """Return every alert in the messages to *receiver*."""
-        return [alert for to, message in self._messages if to == receiver for alert in message["alerts"]]
-
-    async def until(self, receiver: str, holds: Callable[[Mapping[str, Any]], bool]) -> dict[str, Any]:
-        """Return the first alert to *receiver* for which *holds* is true.
-
-        Raises:
-            TimeoutError: none came within a minute.
-        """
-        async with asyncio.timeout(60):
-            while True:
-                found = [alert for alert in self.alerts(receiver) if holds(alert)]
-                if found:
-                    return found[0]
-                await asyncio.sleep(0.1)
-
-
 @pytest_asyncio.fixture
-async def inbox() -> AsyncIterator[Inbox]:
+async def inbox() -> AsyncIterator[AlertInbox]:
     """Give a receiver that listens; stop it after the test."""
-    inbox = Inbox()
-    inbox.port = await inbox.listener.start(0)
-    yield inbox
-    await inbox.listener.stop()
-
-
-def named(name: str, status: str = "firing") -> Callable[[Mapping[str, Any]], bool]:
-    """Return a test for the alert *name* in a message."""
-    return lambda alert: alert["labels"]["alertname"] == name and alert["status"] == status
+    async with AlertInbox() as inbox:
+        yield inbox
 
 
 def inhibited(name: str) -> Callable[[list[dict[str, Any]]], bool]:
@@ -80,7 +41,7 @@ def inhibited(name: str) -> Callable[[list[dict[str, Any]]], bool]:
     )
 
 
-async def test_an_alert_reaches_the_pager_and_its_end_too(tmp_path: Path, inbox: Inbox) -> None:
+async def test_an_alert_reaches_the_pager_and_its_end_too(tmp_path: Path, inbox: AlertInbox) -> None:
     """No worker answers: the pager hears of it with the address of the remedy, and of its end.
 
     The warning on the single worker is inhibited, as it follows from that. The warning on the broker is not.
@@ -89,7 +50,7 @@ async def test_an_alert_reaches_the_pager_and_its_end_too(tmp_path: Path, inbox:
     series = Series(CollectorRegistry())
     series.ready.set(1)
     health = HealthServer(series.registry, lambda: None)
-    async with Alertmanager(tmp_path, f"127.0.0.1:{inbox.port}") as alertmanager:
+    async with Alertmanager(tmp_path, inbox.address) as alertmanager:
         targets = {"leveret": f"127.0.0.1:{worker}", "rabbitmq": f"127.0.0.1:{broker}"}
         targets["alertmanager"] = alertmanager.address
         async with Prometheus(tmp_path, targets, rules_text(GROUPS, QUICK)):
