@@ -65,7 +65,10 @@ ENDPOINTS: Final[tuple[Case, ...]] = (
     ),
     fires(
         "LeveretEndpointSlow",
-        {'leveret_subscription_latency_seconds{@,subscription="acme/shop"}': "0.1 2.25x40"},
+        {
+            'leveret_subscription_latency_seconds{@,subscription="acme/shop"}': "0.1 2.25x40",
+            'leveret_subscription_attempts_total{@,subscription="acme/shop",result="delivered"}': "0+1x40",
+        },
         "8m",
         "5 % of the requests to acme/shop take 2.2 s or longer.",
         labels={"subscription": "acme/shop"},
@@ -74,7 +77,11 @@ ENDPOINTS: Final[tuple[Case, ...]] = (
         "LeveretEndpointSlow",
         {
             'leveret_subscription_latency_seconds{@,subscription="acme/shop"}': "0.1x4 6x8 1.9x40",
-            'leveret_subscription_latency_seconds{@,subscription="other"}': "9x40",
+            'leveret_subscription_attempts_total{@,subscription="acme/shop",result="delivered"}': "0+1x50",
+            'leveret_subscription_latency_seconds{@,subscription="acme/paused"}': "9x50",
+            'leveret_subscription_attempts_total{@,subscription="acme/paused",result="failed"}': "0+1x4 5x50",
+            'leveret_subscription_latency_seconds{@,subscription="other"}': "9x50",
+            'leveret_subscription_attempts_total{@,subscription="other",result="failed"}': "0+1x50",
         },
         *("3m", "8m"),
     ),

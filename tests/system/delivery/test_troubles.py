@@ -56,7 +56,7 @@ async def test_the_failing_endpoint_is_named_with_its_cause(
 async def test_an_endpoint_that_fails_reaches_the_operators_chat_by_name(
     shared: Daemon, publisher: EventPublisher, receiver: Receiver, tmp_path: Path
 ) -> None:
-    """The alert names subscription and cause. Disabling it, as the runbook has it, ends the alert."""
+    """The alert names subscription and cause. The commands of its section in the runbook end the alert."""
     sick = to(receiver, "/status/503/ill", "ill", name="till", breaker={"failures": 5, "cooldown_s": 600})
     await shared.apply(sick)
     async with AlertInbox() as inbox, Alertmanager(tmp_path, inbox.address) as alertmanager:
@@ -66,6 +66,7 @@ async def test_an_endpoint_that_fails_reaches_the_operators_chat_by_name(
             await publisher.publish_many("ill", 20)
             alert = await inbox.until("chat", named("LeveretEndpointTrouble"))
             await command(shared, "subscriptions", "disable", "ill/till")
+            await command(shared, "breaker", "reset", "ill/till")
             await inbox.until("chat", named("LeveretEndpointTrouble", "resolved"), timeout_s=150)
 
     assert alert["labels"]["subscription"] == "ill/till"

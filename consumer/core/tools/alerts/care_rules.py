@@ -31,7 +31,8 @@ _ENDPOINTS: Final = (
     ),
     Alert(
         name="LeveretEndpointSlow",
-        expr=f"max by (@, subscription) (leveret_subscription_latency_seconds{{{_NAMED}}}) > <latency_s>",
+        expr=f"max by (@, subscription) (leveret_subscription_latency_seconds{{{_NAMED}}}) > <latency_s> "
+        f"and sum by (@, subscription) (increase(leveret_subscription_attempts_total{{{_NAMED}}}[5m])) > 0",
         hold="5m",
         summary="An endpoint answers slowly.",
         description="5 % of the requests to {{ $labels.subscription }} take "
