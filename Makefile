@@ -32,7 +32,7 @@ postgres-install: $(READY) ## Install a PostgreSQL server with apt if there is n
 	@sh scripts/postgres-install.sh
 
 .PHONY: prometheus-install
-prometheus-install: ## Install Prometheus and promtool with apt if they are missing; starts no system service
+prometheus-install: ## Install Prometheus and Alertmanager with apt if they are missing; starts no system service
 	@sh scripts/prometheus-install.sh
 
 .PHONY: browser-install
@@ -52,6 +52,10 @@ coverage: broker-install postgres-install prometheus-install browser-install ## 
 .PHONY: dashboard
 dashboard: $(READY) ## Write grafana/dashboards/leveret.json anew from grafana/rows_*.py
 	$(BIN)/python -m grafana.generate
+
+.PHONY: alerts
+alerts: $(READY) ## Write grafana/alerts.yml and its cases anew from consumer/core/tools/alerts
+	$(BIN)/python -m grafana.alerts
 
 .PHONY: lint
 lint: $(READY) ## Check style, types and layers

@@ -12,12 +12,11 @@ import inspect
 import json
 import re
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from enum import StrEnum
 from pathlib import Path
 
 import typer
-import yaml
 from prometheus_client import CollectorRegistry
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
@@ -34,9 +33,13 @@ from consumer.core.subscription.access_entry import AuthFields, BasicFields, OAu
 from consumer.core.subscription.entry import SubscriptionEntry
 from consumer.core.subscription.policy import BreakerFields, RetryChoice
 from consumer.core.text.durations import format_duration
+from consumer.edges.serve.runbook import RUNBOOK_FILE
 from consumer.settings import Settings, SourceSettings
 from consumer.web.app import create_app
 from consumer.web.context import open_context
+from docs.alert_tables import alerts_table, recordings_table, thresholds_table
+from docs.markdown import one_line, table
+from docs.runbook_page import runbook_html
 from metrics.series import Series
 from topology.export import mermaid
 from topology.ladder import RUNGS_S
@@ -59,19 +62,6 @@ _LABEL_NOTE = re.compile(
 _ENUMS: Mapping[str, type[StrEnum]] = {
     f"consumer.core.model.{e.__name__}": e for e in (OutcomeKind, ParkReason)
 }
-_ONE_PARAGRAPH = re.compile(r"\s*\n\s*")
-
-
-def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Return a Markdown table with one line per row."""
-    lines = [list(head), ["---"] * len(head), *map(list, rows)]
-    return "".join("| " + " | ".join(_cell(cell) for cell in line) + " |\n" for line in lines)
-
-
-def _cell(text: str) -> str:
-    """Fit *text* into one cell, without the source of a number, which only readers of the code need."""
-    line = _ONE_PARAGRAPH.sub(" ", text.strip()).partition(" Source: ")[0]
-    return line.replace("``", "`").replace("|", "\\|")
 
 
 # settings and subscriptions
@@ -92,7 +82,7 @@ def settings_tables() -> str:
         title = f"### [{section}]" if section else "### Top level"
         note = headings.get(section, "")
         parts.append(f"{title}\n\n" + (f"{note}\n\n" if note else "") + table(_FIELD_HEAD, rows))
-    note = _ONE_PARAGRAPH.sub(" ", inspect.getdoc(SourceSettings) or "")
+    note = one_line(inspect.getdoc(SourceSettings) or "")
     parts.append(f"### [[sources]]\n\n{note}\n\n" + _model_table(SourceSettings))
     return "\n".join(parts)
 
@@ -172,23 +162,6 @@ def metrics_table() -> str:
         name = metric.name + {"counter": "_total", "info": "_info"}.get(metric.type, "")
         rows.append((f"`{name}`", metric.type, "; ".join(labels), metric.documentation))
     return table(("name", "type", "labels", "meaning"), rows)
-
-
-# alerts
-
-
-def alerts_table() -> str:
-    """Return every alert rule: its condition, severity and section of the runbook."""
-    rows = []
-    for group in yaml.safe_load((ROOT / "grafana" / "alerts.yml").read_text())["groups"]:
-        for rule in group["rules"]:
-            notes = rule["annotations"]
-            link = f"[{notes['runbook_url'].partition('#')[2]}]({notes['runbook_url'].removeprefix('docs/')})"
-            when = f"`{_ONE_PARAGRAPH.sub(' ', rule['expr'].strip())}`"
-            rows.append(
-                (f"`{rule['alert']}`", rule["labels"]["severity"], when, rule.get("for", "at once"), link)
-            )
-    return table(("alert", "severity", "fires when", "for", "runbook"), rows)
 
 
 # log
@@ -328,6 +301,8 @@ BLOCKS: Mapping[str, Callable[[], str]] = {
     "subscription": subscription_tables,
     "metrics": metrics_table,
     "alerts": alerts_table,
+    "recordings": recordings_table,
+    "thresholds": thresholds_table,
     "log": log_table,
     "commands": cli_tables,
     "classification": classification,
@@ -362,10 +337,15 @@ def openapi_text() -> str:
     return json.dumps(app.openapi(), indent=2) + "\n"
 
 
+def runbook_text() -> str:
+    """Return the runbook as the page that the daemon serves."""
+    return runbook_html((ROOT / "docs" / "runbook.md").read_text())
+
+
 def main(arguments: Sequence[str]) -> int:
     """Write stale texts, or with ``--check`` only name them and return 1 if there are any."""
     texts = {path: generated(path.read_text()) for path in FILES}
-    texts |= {SCHEMA: schema_text(), OPENAPI: openapi_text()}
+    texts |= {SCHEMA: schema_text(), OPENAPI: openapi_text(), RUNBOOK_FILE: runbook_text()}
     stale = [path for path, text in texts.items() if not path.exists() or path.read_text() != text]
     for path in stale:
         sys.stdout.write(f"{path.relative_to(ROOT)}\n")

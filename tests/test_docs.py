@@ -16,6 +16,7 @@ from consumer.core.retry.policy import POLICIES
 from consumer.core.subscription.match import Matcher
 from consumer.core.subscription.rules import SubscriptionRules
 from consumer.core.webhook.signing import sign
+from consumer.edges.serve.runbook import RUNBOOK_FILE
 from consumer.settings import LimitsSettings, SendingSettings, WindowsSettings, load
 from docs import generate
 from docs.pointers import FOLDERS, outside, stale
@@ -88,6 +89,15 @@ def test_generated_parts_are_up_to_date(path: Path) -> None:
 def test_the_schema_for_editors_is_up_to_date() -> None:
     """The checked-in JSON Schema is the one that the code makes."""
     assert generate.SCHEMA.read_text() == generate.schema_text(), "run `.venv/bin/python -m docs.generate`"
+
+
+def test_the_page_of_the_runbook_is_up_to_date() -> None:
+    """The page that the daemon serves is made from docs/runbook.md; it keeps every link within the page."""
+    page = RUNBOOK_FILE.read_text()
+
+    assert page == generate.runbook_text(), "run `.venv/bin/python -m docs.generate`"
+    anchors = set(re.findall(r' id="([^"]+)"', page))
+    assert set(re.findall(r'href="#([^"]+)"', page)) <= anchors
 
 
 def test_every_block_is_used() -> None:

@@ -63,6 +63,7 @@ def test_every_listing_takes_json(words: tuple[str, ...]) -> None:
     as_it_is = {
         ("run",),
         ("serve",),
+        ("alerts",),
         ("parked", "export"),
         ("topology", "export"),
         ("subscriptions", "schema"),

@@ -87,7 +87,9 @@ def test_services_that_stay_have_a_health_check() -> None:
     """Compose can check whether each is well: by its own check, or by the image's."""
     staying = {n: s for n, s in SERVICES.items() if s["restart"] == "unless-stopped"}
 
-    assert set(staying) == {"rabbitmq", "leveret", "prometheus", "grafana", "receiver"}
+    assert set(staying) == {
+        *("rabbitmq", "leveret", "prometheus", "alertmanager", "alert-log", "grafana", "receiver")
+    }
     assert [n for n, s in staying.items() if "test" not in s.get("healthcheck", {})] == ["leveret"]
     assert "HEALTHCHECK" in DOCKERFILE
     assert "readyz" in DOCKERFILE
@@ -278,7 +280,7 @@ def test_prometheus_is_given_its_files_where_it_looks(tmp_path: Path) -> None:
     assert inside["/etc/prometheus/alerts.yml"] == "./grafana/alerts.yml"
     assert inside["/etc/prometheus/targets"] == "./deploy/prometheus/targets"
     targets = [yaml.safe_load(p.read_text()) for p in sorted((laid_out.folder / "targets").glob("*.yml"))]
-    assert [t["targets"] for [t] in targets] == [["leveret:8080"], ["rabbitmq:15692"]]
+    assert [t["targets"] for [t] in targets] == [["alertmanager:9093"], ["leveret:8080"], ["rabbitmq:15692"]]
 
 
 def test_grafana_opens_on_the_dashboard() -> None:

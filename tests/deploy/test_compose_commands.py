@@ -87,7 +87,7 @@ def fault(command: str) -> str | None:
     names = [word for word in rest if word in SERVICES]
     if verb == "cp":
         return _copy_fault(rest[-1])
-    if verb not in ("exec", "run") or not names:
+    if verb not in ("exec", "run", "logs") or not names:
         return f"no service in {command}"
     if verb == "run" and "--no-deps" not in rest and SERVICES[names[0]].get("profiles"):
         return f"starts all that {names[0]} depends on: --no-deps"

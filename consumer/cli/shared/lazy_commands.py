@@ -64,6 +64,10 @@ COMMANDS: Mapping[str, LazyCommand] = {
         "tools.verify",
         "Check a captured webhook: the matching signature, its age, or the exact fault. Exit 0 or 1.",
     ),
+    "alerts": LazyCommand(
+        "tools.alerts",
+        "Print the alert and recording rules for Prometheus, with your job names and thresholds.",
+    ),
     "serve": LazyCommand(
         "api.serve",
         "Serve the HTTP API and the pages at `[api] listen` until SIGTERM; a request needs a token.",

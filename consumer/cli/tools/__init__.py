@@ -1,5 +1,5 @@
-"""Try Leveret out: publish events, receive webhooks, verify a signature.
+"""Try Leveret out: publish events, receive webhooks, verify a signature; write the alert rules.
 
-Events and captured requests come in; confirmed ids and findings go out.
+Events, captured requests and options come in; confirmed ids, findings and files go out.
 Commands that operate a running daemon do not belong here.
 """

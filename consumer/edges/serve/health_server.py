@@ -1,4 +1,4 @@
-"""Serve /healthz, /readyz, /metrics and the sender's numbers over HTTP.
+"""Serve /healthz, /readyz, /metrics, the runbook and the sender's numbers over HTTP.
 
 Data flow: request -> state of the daemon -> text or JSON. Requests change nothing.
 """
@@ -18,6 +18,7 @@ from consumer.core.errors import ConfigError
 from consumer.core.text.hosts import is_loopback, names_this_machine
 from consumer.edges.http.handles import handle_limit, reserved_of
 from consumer.edges.serve.bounded_connections import BoundedConnections
+from consumer.edges.serve.runbook import RUNBOOK_HEADERS, RUNBOOK_PATH, runbook_page
 from metrics.server import exposition
 
 SENDER_STATS = "/webhook/subscriptions/sender/stats"
@@ -52,7 +53,8 @@ class HealthServer:
     async def start(self, host: str, port: int) -> int:
         """Listen; return the port. *port* 0 lets the system choose one.
 
-        An address that other machines can reach serves only health and metrics, as there is no login.
+        An address that other machines can reach serves only health, metrics and the runbook, as there is no
+        login.
 
         Raises:
             ConfigError: the address is taken, not of this machine, or not valid.
@@ -61,6 +63,7 @@ class HealthServer:
         app.router.add_get("/healthz", self._healthz)
         app.router.add_get("/readyz", self._readyz)
         app.router.add_get("/metrics", self._metrics)
+        app.router.add_get(RUNBOOK_PATH, _runbook)
         if self._sender_stats is not None and is_loopback(host):
             app.router.add_get(SENDER_STATS, _for_this_machine(self._stats))
         self._runner = web.AppRunner(app, access_log=None)
@@ -100,6 +103,10 @@ class HealthServer:
 
     async def _stats(self, _request: web.Request) -> web.Response:
         return web.Response(body=self._sender_stats, content_type="application/json")
+
+
+async def _runbook(_request: web.Request) -> web.Response:
+    return web.Response(body=runbook_page(), headers=RUNBOOK_HEADERS)
 
 
 def _for_this_machine(handler: Handler) -> Handler:

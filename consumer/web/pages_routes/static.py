@@ -1,4 +1,4 @@
-"""Serve stylesheet, script and icon of the pages, from memory."""
+"""Serve stylesheet, script and icon of the pages, and the runbook, from memory."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Final
 from fastapi import APIRouter
 from starlette.responses import Response
 
+from consumer.edges.serve.runbook import RUNBOOK_HEADERS, RUNBOOK_PATH, runbook_page
 from consumer.web.pages import urls
 from consumer.web.pages.render import STATIC, static_mark
 from consumer.web.shared.problems import Problem
@@ -31,6 +32,12 @@ async def static_file(name: str, v: str = "") -> Response:
     content_type, body = found
     caching = _FOR_EVER if v == static_mark(name) else "no-cache"
     return Response(body, media_type=content_type, headers={"Cache-Control": caching})
+
+
+@router.get(RUNBOOK_PATH)
+async def runbook() -> Response:
+    """Return the runbook, which alerts link to: it asks for no login and shows nothing of this system."""
+    return Response(runbook_page(), headers=dict(RUNBOOK_HEADERS))
 
 
 @cache

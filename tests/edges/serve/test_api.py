@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncIterator
 
 import httpx2
@@ -13,6 +14,8 @@ from prometheus_client.parser import text_string_to_metric_families
 from consumer.core.errors import ConfigError
 from consumer.core.retry.policy import POLICIES
 from consumer.core.retry.policy_text import sender_stats
+from consumer.core.tools.alerts.model import Alert
+from consumer.core.tools.alerts.rules import GROUPS
 from consumer.edges.serve.health_server import HealthServer
 from metrics.series import Series
 
@@ -83,6 +86,20 @@ async def test_metrics_speak_openmetrics(desk: Desk) -> None:
 
     assert answer.headers["content-type"].startswith("application/openmetrics-text")
     assert answer.text.endswith("# EOF\n")
+
+
+async def test_the_runbook_is_a_page_with_the_sections_of_the_alerts(desk: Desk) -> None:
+    """Each alert leads to a heading of it; the page has neither script nor anything of another host."""
+    answer = await desk.ask("/runbook")
+
+    anchors = set(re.findall(r'<h2 id="([^"]+)">', answer.text))
+    alerts = [rule for group in GROUPS for rule in group.rules if isinstance(rule, Alert)]
+    assert answer.status_code == 200
+    assert answer.headers["content-type"] == "text/html; charset=utf-8"
+    assert answer.headers["content-security-policy"].startswith("default-src 'none'; style-src")
+    assert {rule.section for rule in alerts} <= anchors
+    assert set(re.findall(r'(?:href|src)="(.)', answer.text)) == {"#"}
+    assert "<script" not in answer.text
 
 
 @pytest.mark.parametrize("path", ["/", "/metrics/", "/healthz/../admin", "/api", "//", "/readyz%00"])

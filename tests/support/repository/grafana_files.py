@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import yaml
 
@@ -21,10 +22,15 @@ def checked_in_queries(path: Path = DASHBOARD) -> list[tuple[str, str]]:
     return [(panel["title"], target["expr"]) for panel in panels for target in panel.get("targets", ())]
 
 
+def alert_rules(alerts: Path = ALERTS) -> list[dict[str, Any]]:
+    """Return the alert rules, without the recording rules."""
+    groups = yaml.safe_load(alerts.read_text("utf-8"))["groups"]
+    return [rule for group in groups for rule in group["rules"] if "alert" in rule]
+
+
 def alert_names(alerts: Path = ALERTS) -> list[str]:
     """Return the names of the alert rules."""
-    groups = yaml.safe_load(alerts.read_text("utf-8"))["groups"]
-    return [rule["alert"] for group in groups for rule in group["rules"] if "alert" in rule]
+    return [rule["alert"] for rule in alert_rules(alerts)]
 
 
 def untested_alerts(alerts: Path = ALERTS, tests: Sequence[Path] = ALERT_TESTS) -> list[str]:

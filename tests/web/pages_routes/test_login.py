@@ -13,7 +13,7 @@ from consumer.web.pages.render import static_mark
 from tests.support.visitor import HTML, Visitor
 from tests.support.web import Api, every_route, opened_api, problem
 
-OPEN = {"/login", "/static/{name}"}  #: pages that need no session
+OPEN = {"/login", "/runbook", "/static/{name}"}  #: pages that need no session
 API = ("/v1/", "/webhook/")
 
 
