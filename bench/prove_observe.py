@@ -10,10 +10,10 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from bench.observe import doctor, observability_cost, otel_cost
+from bench.observe import doctor, observability_cost, otel_cost, panels
 from bench.prove import Proof, command
 
-PROOFS: Sequence[Proof] = (doctor.PROOF, otel_cost.PROOF, observability_cost.PROOF)
+PROOFS: Sequence[Proof] = (doctor.PROOF, panels.PROOF, otel_cost.PROOF, observability_cost.PROOF)
 
 OUTPUT = Path("build/prove-observe.json")
 

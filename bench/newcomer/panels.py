@@ -1,8 +1,8 @@
-"""Every panel of the dashboard has data under a scripted load, and every alert rule has both of its cases.
+"""Every panel of the dashboards has data under a scripted load, and every alert rule has both of its cases.
 
 The load lasts for as long as the queries are asked: five tenants, endpoints that are well, slow, flaky, dead,
 that refuse for good or ask to wait, so that there are retries, deferrals, open breakers and parked entries.
-Some of those are replayed. The queries are those of the checked-in dashboard, their variables filled in.
+Some of those are replayed. The queries are those of the checked-in dashboards, their variables filled in.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 from bench.broker import Broker
 from bench.prove import Bench, Goal, Measured, Proof
 from bench.sink import Sink
-from grafana.panels import ROWS
+from grafana.boards import BOARDS
 from grafana.spec import SAMPLE, all_queries, filled
 from tests.support.broker.load import EventSpec, make_events, publish
 from tests.support.processes.children import fetch
@@ -78,7 +78,7 @@ SETTINGS: Mapping[str, str] = {
 }
 
 GOALS = (
-    Goal(name="panel_queries_empty", text="0", unit="queries", n=len(list(all_queries(ROWS)))),
+    Goal(name="panel_queries_empty", text="0", unit="queries", n=len(list(all_queries(BOARDS)))),
     Goal(name="alerts_untested", text="0", unit="alerts", n=18),
 )
 
@@ -137,7 +137,7 @@ async def _replay(daemon: Daemon) -> None:
 
 
 async def empty_queries(prometheus: Prometheus, timeout_s: float) -> list[str]:
-    """Ask every query of the dashboard until it has data; return those that never had.
+    """Ask every query of the dashboards until it has data; return those that never had.
 
     A zero counts as no data: the load gives every panel a value, except for :data:`QUIET`.
     """

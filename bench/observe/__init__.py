@@ -1,1 +1,1 @@
-"""Proofs of what an operator sees, such as faults that `leveret doctor` names, and of its cost."""
+"""Proofs of what an operator sees, such as faults that `leveret doctor` names and panels, and of its cost."""

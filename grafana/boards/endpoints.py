@@ -79,7 +79,7 @@ ONE = RowSpec(
             runbook=DOWN,
         ),
         PanelSpec(
-            title="Parked entries",
+            title="Parked entries of each",
             text="Deliveries of the chosen subscriptions without a further attempt; `leveret parked replay` "
             "sends them.",
             queries=(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from grafana.boards.culprits import NEAR_LIMIT, TROUBLE
-from grafana.promql import OF_TENANT, age, by_node, most, quantile, rate, total
+from grafana.promql import OF_TENANT, by_node, most, quantile, rate, total
 from grafana.spec import Kind, PanelSpec, Query, RowSpec
 
 OF_LANES = ',source="lane"'
@@ -147,15 +147,6 @@ TARGETS = RowSpec(
                 Query(total("leveret_targets_in_flight"), "in flight"),
             ),
             kind=Kind.STACK,
-        ),
-        PanelSpec(
-            title="Oldest",
-            text="Age of the oldest delivery that waits, and of the oldest parked entry.",
-            queries=(
-                Query(age("leveret_oldest_waiting_timestamp_seconds", "instance"), "waiting: {{instance}}"),
-                Query(age("leveret_oldest_parked_timestamp_seconds"), "parked"),
-            ),
-            unit="s",
         ),
     ),
     collapsed=True,

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from bench.newcomer.panels import DATA_S, empty_queries, faults_of_files, watched
 from consumer.edges.private_broker import BrokerEndpoint
-from grafana.panels import ROWS
+from grafana.boards import BOARDS
 from grafana.spec import Kind, all_queries, filled
 from tests.support.processes.children import fetch
 from tests.support.repository.grafana_files import ALERTS
@@ -27,7 +27,7 @@ async def test_every_panel_has_data_under_load(tmp_path: Path, vhost: str, broke
         text = ALERTS.read_text()
         of_broker = set(re.findall(r"\brabbitmq_\w+\b", text))
         absent = [name for name in of_broker if not await asyncio.to_thread(prometheus.values, name)]
-        bars = [filled(query.promql) for panel, query in all_queries(ROWS) if panel.kind is Kind.BARS]
+        bars = [filled(query.promql) for panel, query in all_queries(BOARDS) if panel.kind is Kind.BARS]
         drawn = {promql: await asyncio.to_thread(prometheus.values, promql) for promql in bars}
         rules = await asyncio.to_thread(prometheus.rules)
         metrics = await asyncio.to_thread(fetch, f"http://{daemon.listen}/metrics")
