@@ -187,7 +187,7 @@ def _table(spec: PanelSpec) -> Panel:
     """Join the queries by their labels, one column for each, named by its legend."""
     drawn = table.Panel().no_value("-")
     drawn.with_transformation(model.DataTransformerConfig(id_val="merge", options={}))
-    hidden: Mapping[str, object] = {"excludeByName": {"Time": True}}
+    hidden: Mapping[str, object] = {"excludeByName": dict.fromkeys(("Time", *spec.hidden), True)}
     drawn.with_transformation(model.DataTransformerConfig(id_val="organize", options=hidden))
     for ref, query in _by_ref(spec):
         drawn.override_by_name(f"Value #{ref}" if len(spec.queries) > 1 else "Value", _column(query, spec))

@@ -31,6 +31,16 @@ def total(name: str, by: str = "", more: str = "") -> str:
     return f"sum{_by(by)} ({name}{{@{more}}})"
 
 
+def of_process(expr: str) -> str:
+    """Return *expr*, on series of a process, for workers alone: other programs have such series too."""
+    return f"{expr} and on (job, instance) leveret_build_info{{@}}"
+
+
+def or_none(expr: str, label: str) -> str:
+    """Return *expr*, or if it has no result a single 0 whose *label* is ``none``."""
+    return f'{expr} or (label_replace(vector(0), "{label}", "none", "", "") unless on () ({expr}))'
+
+
 def age(name: str, by: str = "") -> str:
     """Return the seconds since the oldest Unix time of any worker; 0 where none is known."""
     oldest = f"time() - min{_by(by)} ({name}{{@}} > 0)"

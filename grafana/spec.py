@@ -118,6 +118,7 @@ class PanelSpec:
     runbook: str = ""  #: anchor of a section in docs/runbook.md
     values: Mapping[str, str] | None = None  #: texts for values
     sort: str = ""  #: of a table: the column that it is sorted by, the greatest value first
+    hidden: tuple[str, ...] = ()  #: of a table: labels that only distinguish its rows
 
     @classmethod
     def number(cls, title: str, text: str, query: Query, **more: Unpack[NumberOptions]) -> Self:
@@ -158,7 +159,12 @@ def sample_names() -> frozenset[str]:
     """Return the name of every sample of ours that a worker can expose."""
     registry = CollectorRegistry()
     Series(registry)
-    endings = {"counter": ("_total",), "histogram": ("_bucket", "_sum", "_count"), "gauge": ("",)}
+    endings = {
+        "counter": ("_total",),
+        "histogram": ("_bucket", "_sum", "_count"),
+        "gauge": ("",),
+        "info": ("_info",),
+    }
     return frozenset(
         family.name + ending for family in registry.collect() for ending in endings.get(family.type, ())
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -60,7 +61,9 @@ class Asker:
         """Yield the lines of one query."""
         step = (self.end - self.start) / STEPS
         for labels, points in self.prometheus.over(filled(promql), (self.start, self.end), step):
-            yield Line(name=_named(legend, labels), labels=labels, points=points)
+            numbers = [(at, value) for at, value in points if not math.isnan(value)]
+            if numbers:
+                yield Line(name=_named(legend, labels), labels=labels, points=numbers)
 
     def values(self, target: Mapping[str, Any]) -> list[Line]:
         """Return the values of a query now."""

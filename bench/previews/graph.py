@@ -98,7 +98,7 @@ def timeline(panel: Mapping[str, Any], lines: Sequence[Line], frame: Frame) -> s
     """Return a bar of time for each name, in the colours of its values."""
     thresholds = panel["fieldConfig"]["defaults"].get("thresholds")
     height = min(26.0, (frame.height - BOTTOM) / max(1, len(lines)))
-    wide = 190
+    wide = 12 + 6.4 * max([0, *(len(line.name) for line in lines)])
     parts = list(_times(frame, wide))
     for number, line in enumerate(lines):
         top = number * height

@@ -20,6 +20,7 @@ CELL_H: Final = 38  #: of Grafana's grid: 30, and 8 between two panels
 HEAD: Final = 30  #: a panel's title
 LEGEND_ROW: Final = 17
 LEGEND_SHARE: Final = 0.38  #: at most this part of a panel is its legend
+NAMES: Final[Mapping[str, str]] = {"rabbitmq_node": "node"}
 LABEL: Final = "Preview, drawn from Prometheus' answers. Grafana shows the same values in its own look."
 STYLE: Final = """
 :root { --back: #f4f5f5; --panel: #fff; --line: #d9dbe0; --grid: #e7e9ed; --text: #24292e; --weak: #686b72; }
@@ -137,18 +138,24 @@ class Drawer:
 
     def table(self, panel: Mapping[str, Any], width: float, height: float) -> str:
         """Draw the joined values, a column for each query."""
-        names, rows = joined([self.asker.values(target) for target in panel["targets"]])
-        columns = [_properties(panel, target["refId"]) for target in panel["targets"]]
-        order = [c["displayName"] for c in columns]
+        hidden = panel["transformations"][1]["options"]["excludeByName"]
+        frames = [self.asker.values(target) for target in panel["targets"]]
+        names, rows = joined(frames)
+        names = [name for name in names if name not in hidden]
+        columns = {
+            number: _properties(panel, target["refId"])
+            for number, target in enumerate(panel["targets"])
+            if f"Value #{target['refId']}" not in hidden
+        }
         if sort := panel["options"].get("sortBy"):
-            by = order.index(sort[0]["displayName"])
+            [by] = [n for n, column in columns.items() if column["displayName"] == sort[0]["displayName"]]
             rows.sort(key=lambda row: -row[1].get(by, float("-inf")))
-        shown = {"rabbitmq_node": "node"}
-        head = "".join(f"<th>{escape(name)}</th>" for name in (*(shown.get(n, n) for n in names), *order))
+        titles = [*(NAMES.get(name, name) for name in names), *(c["displayName"] for c in columns.values())]
+        head = "".join(f"<th>{escape(title)}</th>" for title in titles)
         body = "".join(
             "<tr>"
             + "".join(f"<td>{escape(labels.get(name, ''))}</td>" for name in names)
-            + "".join(_cell(values.get(number), column) for number, column in enumerate(columns))
+            + "".join(_cell(values.get(number), column) for number, column in columns.items())
             + "</tr>"
             for labels, values in rows
         )

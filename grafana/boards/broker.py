@@ -13,6 +13,34 @@ BROKER = RowSpec(
     "RabbitMQ",
     (
         PanelSpec(
+            title="Nodes",
+            text="Each node with its start, connections, channels, queues, and Erlang processes as a share "
+            "of their limit.",
+            queries=(
+                Query(
+                    by_node("1000 * (time() - rabbitmq_erlang_uptime_seconds{#})"),
+                    "up since",
+                    "dateTimeFromNow",
+                ),
+                Query(by_node("rabbitmq_connections{#}"), "connections"),
+                Query(by_node("rabbitmq_channels{#}"), "channels"),
+                Query(by_node("sum by (job, instance) (rabbitmq_global_consumers{#})"), "consumers"),
+                Query(by_node("rabbitmq_queues{#}"), "queues"),
+                Query(
+                    by_node("rabbitmq_erlang_processes_used{#} / rabbitmq_erlang_processes_limit{#}"),
+                    "processes",
+                    "percentunit",
+                    warn=0.7,
+                    bad=0.9,
+                ),
+            ),
+            kind=Kind.TABLE,
+            width=24,
+            height=5,
+            sort="queues",
+            runbook=REFUSES,
+        ),
+        PanelSpec(
             title="Memory of the broker",
             text="Memory of each node, and its limit (the high watermark). At the limit RabbitMQ blocks all "
             "publishers.",
@@ -45,6 +73,7 @@ BROKER = RowSpec(
         ),
         PanelSpec(
             title="Messages through the broker",
+            width=12,
             text="Messages that RabbitMQ got, confirmed, gave out, had acked, gave out again and passed on "
             "as their wait ended (expired dead letters), of all its applications.",
             queries=tuple(
@@ -62,6 +91,7 @@ BROKER = RowSpec(
         ),
         PanelSpec(
             title="Messages in the broker",
+            width=12,
             text="Messages of all queues of the broker: ready, in the hands of consumers (unacked), and "
             "neither: dead letters on their way to another queue. Such messages that stay are stuck.",
             queries=(
@@ -75,32 +105,6 @@ BROKER = RowSpec(
             ),
             kind=Kind.STACK,
             runbook="dead-letters-do-not-leave",
-        ),
-        PanelSpec(
-            title="Nodes",
-            text="Each node with its start, connections, channels, queues, and Erlang processes as a share "
-            "of their limit.",
-            queries=(
-                Query(
-                    by_node("1000 * (time() - rabbitmq_erlang_uptime_seconds{#})"),
-                    "up since",
-                    "dateTimeFromNow",
-                ),
-                Query(by_node("rabbitmq_connections{#}"), "connections"),
-                Query(by_node("rabbitmq_channels{#}"), "channels"),
-                Query(by_node("sum by (job, instance) (rabbitmq_global_consumers{#})"), "consumers"),
-                Query(by_node("rabbitmq_queues{#}"), "queues"),
-                Query(
-                    by_node("rabbitmq_erlang_processes_used{#} / rabbitmq_erlang_processes_limit{#}"),
-                    "processes",
-                    "percentunit",
-                    warn=0.7,
-                    bad=0.9,
-                ),
-            ),
-            kind=Kind.TABLE,
-            sort="queues",
-            runbook=REFUSES,
         ),
     ),
 )

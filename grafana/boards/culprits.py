@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from grafana.promql import OF_SUBSCRIPTION, OF_TENANT, by_node, most, rate, total
+from grafana.promql import OF_SUBSCRIPTION, OF_TENANT, by_node, most, or_none, rate, total
 from grafana.spec import Kind, PanelSpec, Query
 
 TROUBLE = f"leveret_subscription_trouble{{@{OF_SUBSCRIPTION}}}"
 SICK_ONES = f"max by (subscription) ({TROUBLE}) > 0"
 BREAKER_STATES = {"0": "closed", "1": "probing", "2": "open"}
 STARVED_ROUNDS = 5
+STARVED_S = 60
 REROUTED = f"max by (tenant) (leveret_tenant_rerouted{{@{OF_TENANT}}}) > 0"
-STARVED = f"max by (tenant) (leveret_tenant_rounds_waited{{@{OF_TENANT}}}) >= {STARVED_ROUNDS}"
+_ROUNDS = f"max by (tenant) (leveret_tenant_rounds_waited{{@{OF_TENANT}}}) >= {STARVED_ROUNDS}"
+_HAS_WORK = f"sum by (tenant) (leveret_tenant_waiting_messages{{@{OF_TENANT}}}) > 0"
+_SERVED = f"max by (tenant) (leveret_tenant_last_job_timestamp_seconds{{@}}) > time() - {STARVED_S}"
+STARVED = f"({_ROUNDS} or {_HAS_WORK} unless {_SERVED})"
 ODD_TENANTS = f"({REROUTED} or {STARVED})"
 ALARMS = (
     "(rabbitmq_alarms_memory_used_watermark{#} + rabbitmq_alarms_free_disk_space_watermark{#}"
@@ -80,12 +84,13 @@ TENANT_TABLE = PanelSpec(
         Query(
             f'label_replace({REROUTED}, "why", "rerouted", "", "") or '
             f'label_replace({STARVED}, "why", "starved", "", "")',
-            "tenants or rounds",
+            "rerouted or rounds",
         ),
         *(
             Query(expr, name, unit).behind(f" and on (tenant) {ODD_TENANTS}")
             for expr, name, unit in (
-                (rate("leveret_tenant_jobs_total", by="tenant"), "jobs/s", "ops"),
+                (most("leveret_tenant_rounds_waited", "tenant"), "rounds", "short"),
+                (rate("leveret_tenant_jobs_total", by="tenant"), "jobs", "ops"),
                 (total("leveret_tenant_waiting_messages", "tenant"), "in hand", "short"),
                 (total("leveret_tenant_in_flight_deliveries", "tenant"), "in flight", "short"),
             )
@@ -95,6 +100,7 @@ TENANT_TABLE = PanelSpec(
     width=9,
     height=7,
     sort="in hand",
+    hidden=("Value #A",),
     runbook="one-tenant-floods",
 )
 
@@ -102,7 +108,11 @@ OVERDUE = PanelSpec(
     title="Queues that do not give back",
     text="Messages that a queue of the broker should have given back over 60 s ago: the five queues with "
     "the most. The commands of the runbook free them.",
-    queries=(Query("topk(5, sum by (queue) (leveret_queue_overdue_messages{@}))", "{{queue}}"),),
+    queries=(
+        Query(
+            or_none("topk(5, sum by (queue) (leveret_queue_overdue_messages{@}) > 0)", "queue"), "{{queue}}"
+        ),
+    ),
     kind=Kind.BARS,
     width=5,
     height=7,
@@ -147,5 +157,6 @@ NODES = PanelSpec(
     width=10,
     height=7,
     sort="memory of limit",
+    hidden=("instance",),
     runbook=NEAR_LIMIT,
 )

@@ -148,6 +148,12 @@ TARGETS = RowSpec(
             ),
             kind=Kind.STACK,
         ),
+        PanelSpec(
+            title="Delivery messages, by the books",
+            text="Messages with targets that the workers stored and did not take again. The broker has fewer "
+            "of them only if it lost some.",
+            queries=(Query(total("leveret_waiting_messages"), "by the books"),),
+        ),
     ),
     collapsed=True,
 )

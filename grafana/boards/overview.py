@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from grafana.boards.culprits import ALARMS, NODES, OVERDUE, SICK_ONES, SICK_TABLE, TENANT_TABLE
+from grafana.boards.culprits import ALARMS, NODES, OVERDUE, SICK_TABLE, TENANT_TABLE
 from grafana.boards.flow import FLOW, TARGETS, TIMES
 from grafana.promql import age, most, rate, ratio
 from grafana.spec import BoardSpec, Kind, PanelSpec, Query, RowSpec
@@ -40,9 +40,9 @@ WELL = RowSpec(
         ),
         PanelSpec.number(
             "Sick subscriptions",
-            "Subscriptions of which a part of the last minutes' deliveries failed, was slow or was held "
-            "back. At most the worst 20 of each worker count.",
-            Query(f"count({SICK_ONES}) or vector(0)", "sick"),
+            "Subscriptions of which a part of the last minute's work failed, was slow or was held back, of "
+            "the worker with the most. The table below names the worst 20 of each worker.",
+            Query(most("leveret_subscriptions_in_trouble"), "sick"),
             warn=1,
             bad=5,
             values={"0": "none"},

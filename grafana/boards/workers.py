@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from grafana.boards.broker import BROKER, QUEUES, WORK
-from grafana.promql import RATE, most, rate, total
+from grafana.promql import RATE, most, of_process, rate, total
 from grafana.spec import BoardSpec, Kind, PanelSpec, Query, RowSpec
 
 INSTANCE = "{{instance}}"
+START = of_process("process_start_time_seconds{@}")
+CPU = of_process(f"rate(process_cpu_seconds_total{{@}}{RATE})")
+MEMORY = of_process("process_resident_memory_bytes{@}")
+HANDLES = of_process("process_open_fds{@} / process_max_fds{@}")
 STORE = "the-store-is-away-or-damaged"
 
 WORKERS = RowSpec(
@@ -19,18 +23,11 @@ WORKERS = RowSpec(
             "limit. loop lag: longest delay of the event loop in the last minute.",
             queries=(
                 Query("max by (instance, version) (leveret_build_info{@})", "running", values={"1": "yes"}),
+                Query(f"1000 * max by (instance) ({START})", "started", "dateTimeFromNow"),
+                Query(f"max by (instance) ({CPU})", "CPU", warn=0.8, bad=0.95),
+                Query(f"max by (instance) ({MEMORY})", "memory", "bytes"),
                 Query(
-                    "1000 * max by (instance) (process_start_time_seconds{@})", "started", "dateTimeFromNow"
-                ),
-                Query(
-                    f"max by (instance) (rate(process_cpu_seconds_total{{@}}{RATE}))",
-                    "CPU",
-                    warn=0.8,
-                    bad=0.95,
-                ),
-                Query(most("process_resident_memory_bytes", "instance"), "memory", "bytes"),
-                Query(
-                    "max by (instance) (process_open_fds{@} / process_max_fds{@})",
+                    f"max by (instance) ({HANDLES})",
                     "handles",
                     "percentunit",
                     warn=0.7,
@@ -55,7 +52,7 @@ WORKERS = RowSpec(
         PanelSpec(
             title="CPU",
             text="CPU cores that each worker uses. Near 1 the worker's event loop is full: add a worker.",
-            queries=(Query(f"max by (instance) (rate(process_cpu_seconds_total{{@}}{RATE}))", INSTANCE),),
+            queries=(Query(f"max by (instance) ({CPU})", INSTANCE),),
             warn=0.8,
             bad=0.95,
             runbook="deliveries-take-long",
@@ -72,7 +69,7 @@ WORKERS = RowSpec(
         PanelSpec(
             title="Memory",
             text="Resident memory of each worker: what the process takes from the machine.",
-            queries=(Query(most("process_resident_memory_bytes", "instance"), INSTANCE),),
+            queries=(Query(f"max by (instance) ({MEMORY})", INSTANCE),),
             unit="bytes",
             runbook="a-worker-dies-again-and-again",
         ),
