@@ -62,11 +62,12 @@ def trouble_columns() -> tuple[Query, ...]:
 
 SICK_TABLE = PanelSpec(
     title="Sick subscriptions and their cause",
-    text="The subscriptions in trouble, as tenant/name. trouble: share of the last minutes' work that "
-    "failed or was held. cause: http_5xx, timeout, tls, dns and so on are results of requests; slow, "
-    "waiting and parked are effects; disabled: Leveret sends nothing any more. since: first seen in the "
-    "time that is shown. p95: 95 of 100 requests are faster. breaker: open while nothing is sent because of "
-    "failures in a row, probing while one request is tried.",
+    text="The subscriptions in trouble, as tenant/name. trouble: share of the last minute's work that "
+    "failed or was held. cause: http_5xx, timeout_total, tls, dns, rate_limited (429) and so on are results "
+    "of requests; slow and waiting: the endpoint accepts less than there is to send; parked: entries need an "
+    "operator; disabled: Leveret sends nothing any more. since: first seen in the time that is shown. p95: "
+    "95 of 100 requests are faster. breaker: open while nothing is sent because of failures in a row, "
+    "probing while one request is tried.",
     queries=(*trouble_columns(), *subscription_columns(f" and on (subscription) {SICK_ONES}")),
     kind=Kind.TABLE,
     width=17,

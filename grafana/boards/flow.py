@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from grafana.boards.culprits import NEAR_LIMIT, TROUBLE
-from grafana.promql import OF_TENANT, by_node, most, quantile, rate, total
+from grafana.promql import OF_TENANT, by_node, most, or_none, quantile, rate, total
 from grafana.spec import Kind, PanelSpec, Query, RowSpec
 
 OF_LANES = ',source="lane"'
@@ -33,7 +33,10 @@ TIMES = RowSpec(
                 Query(
                     f"max by (tenant) (leveret_tenant_rerouted{{@{OF_TENANT}}}) > 0", "rerouted: {{tenant}}"
                 ),
-                Query("max by (queue) (leveret_queue_overdue_messages{@}) > 0", "not given back: {{queue}}"),
+                Query(
+                    or_none("max by (queue) (leveret_queue_overdue_messages{@}) > 0", "queue"),
+                    "not given back: {{queue}}",
+                ),
                 Query(by_node("rabbitmq_alarms_memory_used_watermark{#}"), "memory alarm: {{rabbitmq_node}}"),
                 Query(
                     by_node("rabbitmq_alarms_free_disk_space_watermark{#}"), "disk alarm: {{rabbitmq_node}}"
