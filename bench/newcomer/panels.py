@@ -202,7 +202,7 @@ async def watched(
         amqp_url: A broker without Leveret's queues yet.
         broker_metrics_url: Where that broker's own metrics are.
     """
-    settings = SETTINGS | await asyncio.to_thread(own_certificate, folder)
+    settings = {**SETTINGS, **await asyncio.to_thread(own_certificate, folder)}
     async with Sink(folder, ENDPOINTS) as sink, Daemon(folder, amqp_url, settings) as daemon:
         await daemon.start()
         targets = {"leveret": daemon.listen, "rabbitmq": urlsplit(broker_metrics_url).netloc}
