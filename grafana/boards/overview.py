@@ -8,6 +8,7 @@ from grafana.promql import age, most, rate, ratio
 from grafana.spec import BoardSpec, Kind, PanelSpec, Query, RowSpec
 
 ALERT = 'alertname=~"Leveret.*"'
+PARKED_MESSAGES = most("leveret_queue_messages", more=',queue="parked"')
 BLOCKED = "nothing-is-sent-readyz-is-red"
 
 WELL = RowSpec(
@@ -72,7 +73,10 @@ WELL = RowSpec(
             "Parked",
             "Deliveries without a further attempt: they wait for an operator, who replays or removes them. "
             "Over 100 an alert fires.",
-            Query(most("leveret_queue_messages", more=',queue="parked"'), "parked"),
+            Query(
+                f"max(leveret_parked_entries{{@}} >= 0) or {PARKED_MESSAGES}",
+                "parked",
+            ),
             warn=1,
             bad=100,
             runbook="parked-grows",

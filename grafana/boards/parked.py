@@ -10,11 +10,12 @@ PARKED = RowSpec(
     (
         PanelSpec(
             title="Parked entries",
-            text="Entries that wait for an operator: in the queue parked, in the store's index of it, and "
-            "in the queue overflow, to which a full queue sends them.",
+            text="Deliveries that wait for an operator. entries: by the store's index, also those in the "
+            "hands of a command. parked: messages of the queue. overflow: a full queue sends them there.",
             queries=(
                 Query(most("leveret_queue_messages", "queue", ',queue=~"parked|overflow"'), "{{queue}}"),
-                Query(most("leveret_parked_indexed_messages"), "in the index"),
+                Query(most("leveret_parked_entries"), "entries"),
+                Query(most("leveret_parked_indexed_messages"), "messages of the index"),
             ),
             warn=50,
             bad=100,
