@@ -5,15 +5,16 @@ from __future__ import annotations
 from grafana.spec import Query
 
 RATE = "[$__rate_interval]"
+FIVE_MINUTES = "[5m]"  #: of a share that is shown as one number; the alerts judge the same time
 OF_TENANT = ',tenant=~"$tenant"'
 """Restricts a selector to the chosen tenants."""
 OF_SUBSCRIPTION = ',subscription=~"$tenant(/.*)?",subscription=~"$subscription"'
 """Restricts a selector to the chosen subscriptions of the chosen tenants; ``other`` is one of all."""
 
 
-def rate(name: str, more: str = "", by: str = "") -> str:
+def rate(name: str, more: str = "", by: str = "", over: str = RATE) -> str:
     """Return the summed rate of a counter over all workers."""
-    return f"sum{_by(by)} (rate({name}{{@{more}}}{RATE}))"
+    return f"sum{_by(by)} (rate({name}{{@{more}}}{over}))"
 
 
 def over_range(name: str, by: str, more: str = "") -> str:

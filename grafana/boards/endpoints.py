@@ -127,6 +127,7 @@ ALL = RowSpec(
         PanelSpec(
             title="Breakers",
             text="Endpoints by the state of their breaker, of the worker that knows the most.",
+            width=6,
             queries=(Query(most("leveret_breakers", "state"), "{{state}}"),),
             kind=Kind.STACK,
             runbook=DOWN,
@@ -134,6 +135,7 @@ ALL = RowSpec(
         PanelSpec(
             title="Breakers that opened",
             text="Breakers that opened, per minute. Many at once: check your own network first.",
+            width=6,
             queries=(Query(f"60 * {rate('leveret_breaker_openings_total')}", "opened"),),
             unit="cpm",
             runbook=DOWN,
@@ -143,6 +145,7 @@ ALL = RowSpec(
             text="Deliveries put off without a request, by reason. breaker: it is open. saturated or slow: "
             "the endpoint accepts less than there is to send. paced: at its rate limit. local: this machine "
             "lacks something. locked: its secrets cannot be decrypted. proxy: the egress proxy is away.",
+            width=6,
             queries=(Query(rate("leveret_deferrals_total", by="reason"), "{{reason}}"),),
             kind=Kind.STACK,
             unit="reqps",
@@ -150,8 +153,9 @@ ALL = RowSpec(
         ),
         PanelSpec(
             title="Subscriptions in memory",
-            text="Subscriptions that the workers know: enabled, disabled (by a user or by Leveret), and of "
-            "these the ones that Leveret disabled itself.",
+            text="Subscriptions that the workers know: enabled, disabled (by a user or by Leveret), and "
+            "locked ones: their secrets cannot be decrypted, so nothing is sent.",
+            width=6,
             queries=(
                 Query(most("leveret_subscriptions", "enabled"), "enabled: {{enabled}}"),
                 Query(most("leveret_subscriptions_locked"), "locked"),

@@ -20,7 +20,7 @@ TIMES = RowSpec(
             unit="percentunit",
             width=12,
             height=9,
-            bad=0.01,
+            bad=0,
             runbook="one-endpoint-is-down",
         ),
         PanelSpec(

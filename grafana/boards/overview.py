@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from grafana.boards.culprits import ALARMS, NODES, OVERDUE, SICK_TABLE, TENANT_TABLE
 from grafana.boards.flow import FLOW, TARGETS, TIMES
-from grafana.promql import age, most, rate, ratio
+from grafana.promql import FIVE_MINUTES, age, most, rate, ratio
 from grafana.spec import BoardSpec, Kind, PanelSpec, Query, RowSpec
 
 ALERT = 'alertname=~"Leveret.*"'
@@ -53,7 +53,11 @@ WELL = RowSpec(
             "Requests that succeed",
             "Share of all HTTP requests, retries included, that were answered with 2xx. Under 90 % an alert "
             "fires.",
-            ratio(rate("leveret_attempts_total", ',kind="ok"'), rate("leveret_attempts_total"), "succeed"),
+            ratio(
+                rate("leveret_attempts_total", ',kind="ok"', over=FIVE_MINUTES),
+                rate("leveret_attempts_total", over=FIVE_MINUTES),
+                "succeed",
+            ),
             unit="percentunit",
             warn=0.98,
             bad=0.9,

@@ -45,7 +45,7 @@ WORKERS = RowSpec(
             ),
             kind=Kind.TABLE,
             width=24,
-            height=7,
+            height=6,
             sort="loop lag",
             runbook="the-daemon-does-not-answer",
         ),
