@@ -192,7 +192,7 @@ def _table(spec: PanelSpec) -> Panel:
     for ref, query in _by_ref(spec):
         drawn.override_by_name(f"Value #{ref}" if len(spec.queries) > 1 else "Value", _column(query, spec))
     for name in (ONE_SUBSCRIPTION, ONE_TENANT):
-        target = {"title": "Details", "url": f"{DETAILS}{name}=${{__value.text}}"}
+        target = {"title": "Details", "url": f"{DETAILS}{name}=${{__value.text:percentencode}}"}
         drawn.override_by_name(name, [model.DynamicConfigValue(id_val="links", value=[target])])
     drawn.override_by_name("rabbitmq_node", [model.DynamicConfigValue(id_val="displayName", value="node")])
     if spec.sort:

@@ -64,7 +64,10 @@ def board_json(board: BoardSpec) -> str:
         if not row.collapsed:
             for each in panels:
                 built.with_panel(each)
-    return json.dumps(built.build(), cls=JSONEncoder, indent=2, sort_keys=True) + "\n"
+    made = json.loads(json.dumps(built.build(), cls=JSONEncoder))
+    for each in (*made["links"], *made["annotations"]["list"]):
+        del each["placement"]  # the builder hides them in a menu of newer versions of Grafana
+    return json.dumps(made, indent=2, sort_keys=True) + "\n"
 
 
 def _variables() -> Iterator[
