@@ -285,6 +285,12 @@ class Series:
         text = "Longest delay of a due callback by the event loop in the last minute."
         self.loop_lag = self._gauge("loop_lag_seconds", text)
 
+        for name in ("targets_waiting", "targets_in_flight", "waiting_messages"):
+            self._gauge(name, "Placeholder.")
+        self._counter("targets_owed", "Placeholder.")
+        self._counter("targets_ended", "Placeholder.", "verdict")
+        self._counter("targets_interrupted", "Placeholder.", "source")
+
     def _counter(self, name: str, text: str, *labels: str) -> Counter:
         return Counter(f"leveret_{name}", text, labels, registry=self.registry)
 
