@@ -53,6 +53,7 @@ QUIET = frozenset(
         "leveret_queue_overdue_messages",
         "leveret_ready",
         "leveret_reloads_total",
+        "leveret_spans_total",
         "leveret_stuck_queues",
         "leveret_subscriptions_disabled",
         "leveret_targets_interrupted_total",
@@ -71,8 +72,8 @@ QUIET = frozenset(
         "leveret_oldest_delivery_seconds",
     )
 )
-"""Trouble with the broker or the store, lanes of their own, a whole minute of waiting, five days of failure:
-the load makes none, and 0 is what their panels shall show. The last reload may be long ago."""
+"""Trouble with the broker or the store, lanes of their own, a whole minute of waiting, five days of failure,
+tracing: the load makes none, and 0 is what their panels shall show. The last reload may be long ago."""
 
 BALANCED = "Unaccounted targets"
 """The title of a panel that shows 0 while nothing is lost."""

@@ -156,6 +156,13 @@ INSIDE = RowSpec(
             runbook=STORE,
         ),
         PanelSpec(
+            title="Spans",
+            text="OpenTelemetry spans that were recorded, per minute: exported to the collector, or dropped: "
+            "no room (full), refused by it, or the worker stopped. 0 without [tracing].",
+            queries=(Query(f"60 * {rate('leveret_spans_total', by='result')}", "{{result}}"),),
+            unit="cpm",
+        ),
+        PanelSpec(
             title="Tenants with series",
             text="Tenants seen since the start: with series of their own, and others, which share the name "
             "other.",
