@@ -50,7 +50,7 @@ coverage: broker-install postgres-install prometheus-install browser-install ## 
 	$(BIN)/python -m tests.support.parts --cov $(PYTEST)
 
 .PHONY: dashboard
-dashboard: $(READY) ## Write grafana/dashboards/leveret.json anew from grafana/rows_*.py
+dashboard: $(READY) ## Write grafana/dashboards/*.json and grafana/export/*.json anew from grafana/boards/*.py
 	$(BIN)/python -m grafana.generate
 
 .PHONY: alerts
@@ -135,7 +135,7 @@ prove-operate: broker-install postgres-install browser-install ## Measure the HT
 	$(BIN)/python -m bench.prove_operate $(PROVE)
 
 .PHONY: prove-observe
-prove-observe: broker-install ## Measure what an operator sees and its cost; writes build/prove-observe.json
+prove-observe: broker-install prometheus-install ## Measure what an operator sees and its cost; writes build/prove-observe.json
 	@command -v nginx >/dev/null || sh scripts/apt-install.sh nginx-light
 	$(BIN)/python -m bench.prove_observe $(PROVE)
 
@@ -149,6 +149,11 @@ prove-house: broker-install postgres-install prometheus-install browser-install 
 screenshots: broker-install browser-install ## Take pictures of every page from the real product; writes docs/pages/*.png
 	@command -v pngquant >/dev/null || sh scripts/apt-install.sh pngquant
 	$(BIN)/python -m bench.pictures
+
+.PHONY: previews
+previews: broker-install prometheus-install browser-install ## Draw previews of the dashboards from a real Prometheus; writes docs/dashboards/*.png
+	@command -v pngquant >/dev/null || sh scripts/apt-install.sh pngquant
+	$(BIN)/python -m bench.previews
 
 .PHONY: fairness-sim
 fairness-sim: $(READY) ## Simulate 1,000 tenants on 20 workers; writes docs/fairness.svg

@@ -1,1 +1,1 @@
-"""Proofs of what an operator sees, such as faults that the doctor names, and of its cost."""
+"""Proofs of what an operator sees: faults that the doctor names, panels, lost deliveries; and of its cost."""

@@ -8,8 +8,9 @@ import re
 from pathlib import Path
 
 from bench.newcomer.panels import DATA_S, empty_queries, faults_of_files, watched
+from bench.observe.panels import asked, exposed
 from consumer.edges.private_broker import BrokerEndpoint
-from grafana.panels import ROWS
+from grafana.boards import BOARDS
 from grafana.spec import Kind, all_queries, filled
 from tests.support.processes.children import fetch
 from tests.support.repository.grafana_files import ALERTS
@@ -18,8 +19,9 @@ from tests.support.repository.grafana_files import ALERTS
 async def test_every_panel_has_data_under_load(tmp_path: Path, vhost: str, broker: BrokerEndpoint) -> None:
     """Retries, parked, breakers and tenants are seen by the very files that compose mounts.
 
-    So are the broker's series that the alerts read; each bar is a number; no rule has an error; Prometheus'
-    own checker takes the configuration, the rules and what a scrape answers (fault 78).
+    So are the broker's series that the alerts read. The worker or the broker describes each series of the
+    panels in its answer to a scrape. Each bar is a number; no rule has an error; Prometheus' own checker
+    takes the configuration, the rules and what a scrape answers (fault 78).
     """
     async with watched(tmp_path, vhost, broker.prometheus_url) as (prometheus, daemon):
         empty = await empty_queries(prometheus, DATA_S)
@@ -27,13 +29,15 @@ async def test_every_panel_has_data_under_load(tmp_path: Path, vhost: str, broke
         text = ALERTS.read_text()
         of_broker = set(re.findall(r"\brabbitmq_\w+\b", text))
         absent = [name for name in of_broker if not await asyncio.to_thread(prometheus.values, name)]
-        bars = [filled(query.promql) for panel, query in all_queries(ROWS) if panel.kind is Kind.BARS]
+        bars = [filled(query.promql) for panel, query in all_queries(BOARDS) if panel.kind is Kind.BARS]
         drawn = {promql: await asyncio.to_thread(prometheus.values, promql) for promql in bars}
         rules = await asyncio.to_thread(prometheus.rules)
         metrics = await asyncio.to_thread(fetch, f"http://{daemon.listen}/metrics")
+        of_node = await asyncio.to_thread(fetch, f"{broker.prometheus_url}/metrics")
         faults = faults_of_files(prometheus, metrics)
 
     assert empty == []
+    assert asked() - exposed([metrics, of_node]) == set()
     assert [promql for promql, values in drawn.items() if any(map(math.isnan, values))] == []
     assert len(of_broker) >= 5
     assert absent == []

@@ -307,7 +307,7 @@ def test_grafana_opens_on_the_dashboard() -> None:
     ]
     assert source["jsonData"]["timeInterval"] == interval
     runbook = "/usr/share/grafana" + variables["runbook"]["query"]
-    assert inside[runbook] == ROOT / "docs/runbook.md"
+    assert inside[runbook] == ROOT / "consumer/edges/serve/runbook.html"
 
 
 def test_the_image_holds_only_the_necessary() -> None:

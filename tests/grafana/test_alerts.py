@@ -18,7 +18,6 @@ from grafana.alerts.files import CASES, write
 from grafana.spec import SAMPLE, sample_names
 from metrics.series import DELIVERY_S
 from tests.support.processes.prometheus import promtool
-from tests.support.repository.coming_series import COMING
 from tests.support.repository.grafana_files import ALERT_TESTS, ALERTS, alert_rules, untested_alerts
 from tests.support.repository.runbook import RUNBOOK, slugs
 
@@ -144,7 +143,7 @@ def test_alerts_read_series_that_exist() -> None:
     names = {name for rule in RULES.values() for name in SAMPLE.findall(rule["expr"])}
 
     assert names
-    assert names <= sample_names() | COMING
+    assert names <= sample_names()
 
 
 def test_every_selector_names_a_job() -> None:

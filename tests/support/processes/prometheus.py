@@ -16,7 +16,7 @@ import subprocess
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 from urllib.parse import quote
 
 import yaml
@@ -26,6 +26,8 @@ from tests.support.processes.children import fetch, free_port, spawn, stop
 
 SCRAPE_S = 5.0  #: as in prometheus.yml
 START_S = 30.0
+Points: TypeAlias = tuple[Mapping[str, str], Sequence[tuple[float, float]]]
+"""Labels of a series, and its values by Unix time."""
 
 
 class Prometheus:
@@ -92,6 +94,21 @@ class Prometheus:
         result = self._get(f"query?query={quote(promql)}")["result"]
         return [float(sample["value"][1]) for sample in result]
 
+    def samples(self, promql: str) -> Sequence[tuple[Mapping[str, str], float]]:
+        """Ask for *promql* now; return labels and value of each series."""
+        result = self._get(f"query?query={quote(promql)}")["result"]
+        return [(sample["metric"], float(sample["value"][1])) for sample in result]
+
+    def over(self, promql: str, between: tuple[float, float], step_s: float) -> Sequence[Points]:
+        """Ask for *promql* at each step *between* two Unix times; return labels and points of each series."""
+        start, end = between
+        query = f"query_range?query={quote(promql)}&start={start:.3f}&end={end:.3f}&step={step_s:.3f}"
+        result = self._get(query)["result"]
+        return [
+            (series["metric"], [(float(at), float(value)) for at, value in series["values"]])
+            for series in result
+        ]
+
     async def until(self, promql: str, timeout_s: float = START_S) -> None:
         """Return once *promql* has a result.
 
@@ -108,6 +125,11 @@ class Prometheus:
         """Return every alert rule that it loaded, with its health."""
         groups: list[dict[str, Any]] = self._get("rules?type=alert")["groups"]
         return [rule for group in groups for rule in group["rules"]]
+
+    def alerts(self) -> Sequence[Mapping[str, Any]]:
+        """Return every alert that fires or is pending, the newest first."""
+        found: list[dict[str, Any]] = self._get("alerts")["alerts"]
+        return sorted(found, key=lambda alert: str(alert["activeAt"]), reverse=True)
 
     def _get(self, path: str) -> Any:
         return json.loads(fetch(f"http://127.0.0.1:{self._port}/api/v1/{path}"))["data"]

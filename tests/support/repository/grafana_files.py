@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,14 +11,32 @@ import yaml
 
 from tests.support.data import ROOT
 
-DASHBOARD = ROOT / "grafana" / "dashboards" / "leveret.json"
+DASHBOARDS = tuple(sorted((ROOT / "grafana" / "dashboards").glob("*.json")))
+EXPORTS = tuple(sorted((ROOT / "grafana" / "export").glob("*.json")))
 ALERTS = ROOT / "grafana" / "alerts.yml"
 ALERT_TESTS = tuple(ROOT / "grafana" / f"alerts{name}_test.yml" for name in ("", "_long"))
 
 
-def checked_in_queries(path: Path = DASHBOARD) -> list[tuple[str, str]]:
-    """Return title and PromQL of each query in the dashboard's JSON."""
-    panels = json.loads(path.read_text("utf-8"))["panels"]
+def read_board(path: Path) -> dict[str, Any]:
+    """Return a dashboard."""
+    board: dict[str, Any] = json.loads(path.read_text("utf-8"))
+    return board
+
+
+def panels_of(board: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """Yield every panel of a dashboard, also those of collapsed rows, without the rows."""
+    for panel in board["panels"]:
+        yield from panel.get("panels", ()) if panel["type"] == "row" else (panel,)
+
+
+def checked_in_panels(paths: Sequence[Path] = DASHBOARDS) -> list[dict[str, Any]]:
+    """Return every panel of every dashboard."""
+    return [panel for path in paths for panel in panels_of(read_board(path))]
+
+
+def checked_in_queries(paths: Sequence[Path] = DASHBOARDS) -> list[tuple[str, str]]:
+    """Return title and PromQL of each query in the dashboards' JSON."""
+    panels = checked_in_panels(paths)
     return [(panel["title"], target["expr"]) for panel in panels for target in panel.get("targets", ())]
 
 

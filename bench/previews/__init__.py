@@ -1,0 +1,1 @@
+"""Previews of the dashboards, drawn from the answers of a real Prometheus: ``python -m bench.previews``."""
