@@ -29,10 +29,10 @@ from consumer.core.model import (
 )
 from consumer.core.retry.outcomes import meaning_of
 from consumer.core.subscription.subscription import Subscription
+from consumer.flow.observe.by_name.tenants import Tenants
+from consumer.flow.observe.by_name.troubles import Totals, Troubles
 from consumer.flow.observe.orphans import OrphanReporter
 from consumer.flow.observe.reporter import Reporter, about, traced
-from consumer.flow.observe.tenants import Tenants
-from consumer.flow.observe.troubles import Totals, Troubles
 from consumer.flow.observe.unmatched import UnmatchedReporter
 from metrics.series import MAX_SUBSCRIPTIONS, Series, attempt_label, code_label
 from metrics.tally import Tally

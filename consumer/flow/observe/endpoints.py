@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from consumer.core.message.operator_events import Note, OperatorEventType
 from consumer.core.subscription.subscription import Subscription
+from consumer.flow.observe.by_name.troubles import Troubles
 from consumer.flow.observe.reporter import Reporter, about
-from consumer.flow.observe.troubles import Troubles
 
 
 class EndpointReporter(Reporter):
