@@ -82,19 +82,66 @@ def late(trees: Trees) -> list[str]:
     """Return every assignment to an attribute of our classes that happens outside the class."""
     classes = [node for tree in trees.values() for node in ast.walk(tree) if isinstance(node, ast.ClassDef)]
     ours = frozenset().union(*(declared(node) for node in classes))
-    return [place for path, tree in trees.items() for place in _late_below(path, tree, ours, ())]
+    return [
+        f"{path}:{found.lineno} {ast.unparse(found)}"
+        for path, tree in trees.items()
+        for found in _late_below(tree, ours, (), foreign_imports(tree))
+    ]
 
 
 def _late_below(
-    path: Path, node: ast.AST, ours: frozenset[str], around: tuple[frozenset[str], ...]
-) -> Iterator[str]:
+    node: ast.AST, ours: frozenset[str], around: tuple[frozenset[str], ...], foreign: frozenset[str]
+) -> Iterator[ast.Attribute]:
     for child in ast.iter_child_nodes(node):
         inner = (*around, declared(child)) if isinstance(child, ast.ClassDef) else around
+        of_libraries = foreign
+        if isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef):
+            of_libraries = foreign | foreign_objects(child, foreign)
         for attribute in stores(child):
-            known = any(attribute.attr in names for names in around)
+            known = any(attribute.attr in names for names in around) or root(attribute) in foreign
             if attribute.attr in ours and not known and not is_own(attribute):
-                yield f"{path}:{attribute.lineno} {ast.unparse(attribute)}"
-        yield from _late_below(path, child, ours, inner)
+                yield attribute
+        yield from _late_below(child, ours, inner, of_libraries)
+
+
+def foreign_imports(tree: ast.Module) -> frozenset[str]:
+    """Return the names that a module imports from libraries."""
+    return frozenset(
+        alias.asname or alias.name
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom) and str(node.module).partition(".")[0] not in PRODUCT
+        for alias in node.names
+    )
+
+
+def foreign_objects(function: ast.FunctionDef | ast.AsyncFunctionDef, foreign: frozenset[str]) -> set[str]:
+    """Return the names of a function's objects of libraries; no class of ours declares their attributes.
+
+    They are parameters of such a class, results of its calls, and parts of either.
+    """
+    named = {
+        each.arg for each in function.args.args if each.annotation and _names(each.annotation) <= foreign
+    }
+    for node in ast.walk(function):
+        match node:
+            case ast.Assign(targets=[ast.Name(id=name)], value=value) if root(value) in foreign | named:
+                named.add(name)
+            case ast.For(target=target, iter=value) if root(value) in foreign | named:
+                named |= _names(target)
+            case _:
+                pass
+    return named
+
+
+def root(node: ast.expr) -> str | None:
+    """Return the name with which an expression of attributes, items and calls begins."""
+    while isinstance(node, ast.Attribute | ast.Subscript | ast.Call):
+        node = node.func if isinstance(node, ast.Call) else node.value
+    return node.id if isinstance(node, ast.Name) else None
+
+
+def _names(node: ast.expr) -> set[str]:
+    return {each.id for each in ast.walk(node) if isinstance(each, ast.Name)} - {"type"}
 
 
 def imports(trees: Trees) -> dict[str, set[str]]:

@@ -24,6 +24,14 @@ class _Remembered:
     latest_at: float = -inf
     unreported: int = 0  #: equal ones since the last report
 
+    def is_due(self, now: float) -> bool:
+        """Take one more; return whether to report it."""
+        self.latest_at = now
+        if now - self.reported_at >= AGAIN_S:
+            return True
+        self.unreported += 1
+        return False
+
 
 class Repeats(Generic[F]):
     """The faults that were reported, each with the number of equal ones since."""
@@ -42,9 +50,7 @@ class Repeats(Generic[F]):
             How many equal faults were not reported since the last report, or None: do not report this one.
         """
         known = self._faults.get(fault, _Remembered())
-        known.latest_at = now
-        if now - known.reported_at < AGAIN_S:
-            known.unreported += 1
+        if not known.is_due(now):
             return None
         self._faults.pop(fault, None)
         if len(self._faults) >= FAULTS_MAX:

@@ -122,6 +122,14 @@ class WindowBytes:
 
     held: int = 0
 
+    def hold(self, cost: int) -> None:
+        """Count a message that is in hand."""
+        self.held += cost
+
+    def give_back(self, cost: int) -> None:
+        """Count a message that is in hand no more."""
+        self.held -= cost
+
 
 class Gate:
     """Lets one channel's messages through, and keeps the charge of each by its delivery tag."""
@@ -152,7 +160,7 @@ class Gate:
                 return
             self._charges[self._tag] = cost
             self.budget.hold(cost)
-            self._window.held += cost
+            self._window.hold(cost)
             self._left = frame.body_size or 0
             if not self._left:
                 self.budget.completed()
@@ -177,7 +185,7 @@ class Gate:
         cost = self._charges.pop(tag, None)
         if cost is not None:
             self.budget.give_back(cost, whole=True)
-            self._window.held -= cost
+            self._window.give_back(cost)
 
     def _close(self) -> None:
         """Give back the charge of messages without a ticket, which the broker has again."""
@@ -185,5 +193,5 @@ class Gate:
             whole = tag != self._tag or self._left <= 0
             cost = self._charges.pop(tag)
             self.budget.give_back(cost, whole=whole)
-            self._window.held -= cost
+            self._window.give_back(cost)
         self._left = 0

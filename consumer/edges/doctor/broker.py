@@ -71,23 +71,119 @@ class BrokerLook:
     has_nodes: bool = False  #: whether it reported the nodes with their alarms
     is_alarmed: bool = False  #: it takes no publish, so nothing else is published to it
 
+    async def take(self, settings: Settings) -> None:
+        """Look at the broker of the settings; a broker that does not answer is a finding."""
+        try:
+            link = await asyncio.to_thread(find_broker, settings)
+        except ConfigError as error:
+            self.findings.append(_unknown(str(error)))
+            return
+        plan = build_plan(settings.topology_spec())
+        async with self._logged_in(link) as connection:
+            if connection is not None:
+                await self._over_http(link.management, plan)
+                await self._over_amqp(connection, settings, plan)
+                self.findings += of_topology(
+                    plan, self.differences, declares=settings.topology.declare, looked=self.is_managed
+                )
+                self.findings += self._alarm_summary()
 
-async def look_at_broker(settings: Settings, look: BrokerLook) -> None:
-    """Look at the broker of the settings; a broker that does not answer is a finding."""
-    try:
-        link = await asyncio.to_thread(find_broker, settings)
-    except ConfigError as error:
-        look.findings.append(_unknown(str(error)))
-        return
-    plan = build_plan(settings.topology_spec())
-    async with _logged_in(link, look) as connection:
-        if connection is not None:
-            await _over_http(link.management, plan, look)
-            await _over_amqp(connection, settings, plan, look)
-            look.findings += of_topology(
-                plan, look.differences, declares=settings.topology.declare, looked=look.is_managed
+    @asynccontextmanager
+    async def _logged_in(self, link: Link) -> AsyncIterator[AbstractConnection | None]:
+        """Try every URL; give the first connection, or None if there is none, and close it afterwards."""
+        urls = link.options.urls
+        tried = await asyncio.gather(*(_try(replace(link.options, urls=(url,))) for url in urls))
+        opened = [one for one in tried if not isinstance(one, str)]
+        for url, one in zip(urls, tried, strict=True):
+            if isinstance(one, str):
+                self.findings.append(login_fault(shown_url(url), one, others_answer=bool(opened)))
+            else:
+                user = URL(url).user or "guest"
+                self.findings.append(well(Check.LOGIN, shown_url(url), f"accepts the user {user}"))
+                self.options = self.options or replace(link.options, urls=(url,))
+        try:
+            yield opened[0] if opened else None
+        finally:
+            await asyncio.gather(*(close_quietly(one) for one in opened))
+
+    async def _over_http(self, login: ManagementLogin | None, plan: Plan) -> None:
+        """Ask the management API, if it is known."""
+        if login is None:
+            return
+        try:
+            async with asyncio.timeout(self.bounds.http_s):
+                snapshot, nodes = await asyncio.gather(fetch_snapshot(login), fetch_nodes(login))
+        except TimeoutError:
+            text, remedy = f"{login.url} does not answer in time", "look at the load of broker and network"
+            self.findings.append(warning(Check.LOGIN, "the management API", text, remedy))
+            return
+        except BrokerUnavailable as error:
+            text, _, remedy = str(error).rpartition("; ")
+            self.findings.append(warning(Check.LOGIN, "the management API", text, remedy))
+            return
+        self.is_managed = True
+        self.differences += check.check_snapshot(plan, snapshot)
+        self.findings += node_findings(nodes.nodes)
+        self.has_nodes = bool(nodes.nodes)
+        self.is_alarmed = any(node.memory_alarm or node.disk_alarm for node in nodes.nodes)
+        reading = reading_of("the broker", *nodes.dated)
+        self.readings += [reading] if reading is not None else []
+
+    async def _over_amqp(self, connection: AbstractConnection, settings: Settings, plan: Plan) -> None:
+        """Ask over AMQP what only AMQP shows, and what the management API did not show."""
+        version = str(underlay(connection).server_properties.get("version", ""))
+        self.findings += version_findings(version, declares=settings.topology.declare)
+        try:
+            async with asyncio.timeout(self.bounds.amqp_s):
+                await self._compare(connection, settings, plan)
+        except Blocked:
+            self.is_alarmed = True
+            self.findings.append(blocked())
+        except TimeoutError:
+            text = "the broker does not answer each question in time"
+            self.findings.append(
+                fault(Check.LOGIN, "the connection", text, "look at the load of broker and network")
             )
-            look.findings += _alarm_summary(look)
+        except TopologyError as error:
+            is_plugin = isinstance(error, PluginMissing)
+            area = Check.PLUGIN if is_plugin else Check.TOPOLOGY
+            self.findings.append(of_error(area, "the topology", str(error)))
+        except (BrokerUnavailable, *CONNECTION_ERRORS) as error:
+            text = str(error) or type(error).__name__
+            self.findings.append(fault(Check.LOGIN, "the connection", text, "see the broker's log"))
+
+    async def _compare(self, connection: AbstractConnection, settings: Settings, plan: Plan) -> None:
+        """Compare queues and rights with the plan.
+
+        Raises:
+            Blocked: the broker does not read the connection any more.
+            TopologyError: the broker refuses a declaration for a reason of its own.
+        """
+        declares, names = settings.topology.declare, settings.topology_spec().names
+        if not self.is_managed:
+            self.differences += await probe(plan, connection)
+        if self.is_alarmed:
+            text = "were not tried, as the broker takes no publish"
+            self.findings.append(note(Check.RIGHTS, "rights of the user", text, "end the alarm first"))
+            return
+        missing, tried = await missing_rights(
+            connection, plan, names, declares=declares, call_s=self.bounds.right_s
+        )
+        [url] = self.options.urls if self.options is not None else ("",)
+        self.findings += rights_findings(missing, URL(url).user or "guest", checked=tried)
+        self.differences += await size_findings(plan, connection)
+        if plan.needs_consistent_hash and not self.is_managed:  # last, as the broker may close the connection
+            self.findings.append(_plugin(is_known=await knows_hash_exchanges(connection)))
+
+    def _alarm_summary(self) -> Sequence[Finding]:
+        """Return one finding about alarms unless there is one already."""
+        if any(each.check is Check.ALARMS for each in self.findings):
+            return ()
+        if self.has_nodes:
+            return (well(Check.ALARMS, "alarms", "none is raised"),)
+        if any(each.check is Check.RIGHTS for each in self.findings):
+            return (well(Check.ALARMS, "alarms", "none is raised, as the broker reads what is published"),)
+        return (note(Check.ALARMS, "alarms", "were not looked at", "set [amqp] management_url"),)
 
 
 def _unknown(text: str) -> Finding:
@@ -96,25 +192,6 @@ def _unknown(text: str) -> Finding:
         return of_error(Check.LOGIN, "the broker", text)
     remedy = "`leveret run` starts it, and so does `leveret broker start`; or set LEVERET_AMQP_URL"
     return warning(Check.LOGIN, "the private broker", "does not run", remedy)
-
-
-@asynccontextmanager
-async def _logged_in(link: Link, look: BrokerLook) -> AsyncIterator[AbstractConnection | None]:
-    """Try every URL; give the first connection, or None if there is none, and close it afterwards."""
-    urls = link.options.urls
-    tried = await asyncio.gather(*(_try(replace(link.options, urls=(url,))) for url in urls))
-    opened = [one for one in tried if not isinstance(one, str)]
-    for url, one in zip(urls, tried, strict=True):
-        if isinstance(one, str):
-            look.findings.append(login_fault(shown_url(url), one, others_answer=bool(opened)))
-        else:
-            user = URL(url).user or "guest"
-            look.findings.append(well(Check.LOGIN, shown_url(url), f"accepts the user {user}"))
-            look.options = look.options or replace(link.options, urls=(url,))
-    try:
-        yield opened[0] if opened else None
-    finally:
-        await asyncio.gather(*(close_quietly(one) for one in opened))
 
 
 async def _try(options: AmqpOptions) -> AbstractConnection | str:
@@ -127,80 +204,6 @@ async def _try(options: AmqpOptions) -> AbstractConnection | str:
         return text.removesuffix(_ASKS)
 
 
-async def _over_http(login: ManagementLogin | None, plan: Plan, look: BrokerLook) -> None:
-    """Ask the management API, if it is known."""
-    if login is None:
-        return
-    try:
-        async with asyncio.timeout(look.bounds.http_s):
-            snapshot, nodes = await asyncio.gather(fetch_snapshot(login), fetch_nodes(login))
-    except TimeoutError:
-        text, remedy = f"{login.url} does not answer in time", "look at the load of broker and network"
-        look.findings.append(warning(Check.LOGIN, "the management API", text, remedy))
-        return
-    except BrokerUnavailable as error:
-        text, _, remedy = str(error).rpartition("; ")
-        look.findings.append(warning(Check.LOGIN, "the management API", text, remedy))
-        return
-    look.is_managed = True
-    look.differences += check.check_snapshot(plan, snapshot)
-    look.findings += node_findings(nodes.nodes)
-    look.has_nodes = bool(nodes.nodes)
-    look.is_alarmed = any(node.memory_alarm or node.disk_alarm for node in nodes.nodes)
-    reading = reading_of("the broker", *nodes.dated)
-    look.readings += [reading] if reading is not None else []
-
-
-async def _over_amqp(
-    connection: AbstractConnection, settings: Settings, plan: Plan, look: BrokerLook
-) -> None:
-    """Ask over AMQP what only AMQP shows, and what the management API did not show."""
-    version = str(underlay(connection).server_properties.get("version", ""))
-    look.findings += version_findings(version, declares=settings.topology.declare)
-    try:
-        async with asyncio.timeout(look.bounds.amqp_s):
-            await _compare(connection, settings, plan, look)
-    except Blocked:
-        look.is_alarmed = True
-        look.findings.append(blocked())
-    except TimeoutError:
-        text = "the broker does not answer each question in time"
-        look.findings.append(
-            fault(Check.LOGIN, "the connection", text, "look at the load of broker and network")
-        )
-    except TopologyError as error:
-        is_plugin = isinstance(error, PluginMissing)
-        area = Check.PLUGIN if is_plugin else Check.TOPOLOGY
-        look.findings.append(of_error(area, "the topology", str(error)))
-    except (BrokerUnavailable, *CONNECTION_ERRORS) as error:
-        text = str(error) or type(error).__name__
-        look.findings.append(fault(Check.LOGIN, "the connection", text, "see the broker's log"))
-
-
-async def _compare(connection: AbstractConnection, settings: Settings, plan: Plan, look: BrokerLook) -> None:
-    """Compare queues and rights with the plan.
-
-    Raises:
-        Blocked: the broker does not read the connection any more.
-        TopologyError: the broker refuses a declaration for a reason of its own.
-    """
-    declares, names = settings.topology.declare, settings.topology_spec().names
-    if not look.is_managed:
-        look.differences += await probe(plan, connection)
-    if look.is_alarmed:
-        text = "were not tried, as the broker takes no publish"
-        look.findings.append(note(Check.RIGHTS, "rights of the user", text, "end the alarm first"))
-        return
-    missing, tried = await missing_rights(
-        connection, plan, names, declares=declares, call_s=look.bounds.right_s
-    )
-    [url] = look.options.urls if look.options is not None else ("",)
-    look.findings += rights_findings(missing, URL(url).user or "guest", checked=tried)
-    look.differences += await size_findings(plan, connection)
-    if plan.needs_consistent_hash and not look.is_managed:  # last, as the broker may close the connection
-        look.findings.append(_plugin(is_known=await knows_hash_exchanges(connection)))
-
-
 def _plugin(*, is_known: bool) -> Finding:
     if is_known:
         return well(Check.PLUGIN, "plugins", "those that the plan needs are enabled")
@@ -211,14 +214,3 @@ def _plugin(*, is_known: bool) -> Finding:
         "run `rabbitmq-plugins enable rabbitmq_consistent_hash_exchange`, or set [topology] "
         "consistent_hash = false and lanes = 1",
     )
-
-
-def _alarm_summary(look: BrokerLook) -> Sequence[Finding]:
-    """Return one finding about alarms unless there is one already."""
-    if any(each.check is Check.ALARMS for each in look.findings):
-        return ()
-    if look.has_nodes:
-        return (well(Check.ALARMS, "alarms", "none is raised"),)
-    if any(each.check is Check.RIGHTS for each in look.findings):
-        return (well(Check.ALARMS, "alarms", "none is raised, as the broker reads what is published"),)
-    return (note(Check.ALARMS, "alarms", "were not looked at", "set [amqp] management_url"),)

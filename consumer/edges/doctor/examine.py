@@ -15,12 +15,12 @@ from consumer.core.model import OPERATORS
 from consumer.core.tools.doctor.finding import Check, Finding, joined
 from consumer.core.tools.doctor.subscriptions import never_matching, off_findings, unmatched_so_far
 from consumer.core.tools.doctor.surroundings import clock_findings
-from consumer.edges.doctor.broker import BrokerLook, look_at_broker
+from consumer.edges.doctor.broker import BrokerLook
 from consumer.edges.doctor.history import events_seen
 from consumer.edges.doctor.in_time import in_time
 from consumer.edges.doctor.machine import look_at_daemon, look_at_machine
-from consumer.edges.doctor.network import NetworkLook, look_at_network
-from consumer.edges.doctor.store import StoreLook, doubt_of, look_at_store
+from consumer.edges.doctor.network import NetworkLook
+from consumer.edges.doctor.store import StoreLook
 from consumer.settings import Settings
 
 ENDPOINTS = 200
@@ -34,23 +34,21 @@ async def examine(settings: Settings, most_endpoints: int = ENDPOINTS) -> Sequen
         settings: The settings of the daemon.
         most_endpoints: Endpoints that are connected to; 0 connects to none.
     """
-    broker, store, network = BrokerLook(), StoreLook(), NetworkLook()
+    broker, store = BrokerLook(), StoreLook()
     machine, daemon, doubts, subscriptions = (list[Finding]() for _ in range(4))
     overdue = [
         *await asyncio.gather(
-            in_time(look_at_broker(settings, broker), Check.LOGIN, "the broker"),
-            in_time(look_at_store(settings, store), Check.STORE, "the store"),
+            in_time(broker.take(settings), Check.LOGIN, "the broker"),
+            in_time(store.take(settings), Check.STORE, "the store"),
             in_time(
                 _kept(asyncio.to_thread(look_at_machine, settings), machine), Check.HOME, str(settings.home)
             ),
             in_time(_kept(look_at_daemon(settings), daemon), Check.DAEMON, "the daemon"),
         )
     ]
-    network.wants_time = not (broker.readings or store.readings)
+    network = NetworkLook(wants_time=not (broker.readings or store.readings))
     overdue += await asyncio.gather(
-        in_time(
-            look_at_network(settings, store.entries, most_endpoints, network), Check.EGRESS, "the network"
-        ),
+        in_time(network.take(settings, store.entries, most_endpoints), Check.EGRESS, "the network"),
         in_time(_kept(_doubts(settings, broker, store), doubts), Check.STORE, "the broker's record"),
         in_time(_kept(_subscriptions(settings, store), subscriptions), Check.SUBSCRIPTIONS, "the history"),
     )
@@ -76,7 +74,7 @@ async def _kept(look: Awaitable[Sequence[Finding]], found: list[Finding]) -> Non
 async def _doubts(settings: Settings, broker: BrokerLook, store: StoreLook) -> Sequence[Finding]:
     if broker.options is None or broker.is_alarmed:
         return ()
-    return await doubt_of(store, broker.options, settings)
+    return await store.doubt(broker.options, settings)
 
 
 async def _subscriptions(settings: Settings, store: StoreLook) -> Sequence[Finding]:

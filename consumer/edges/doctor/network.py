@@ -44,50 +44,45 @@ class NetworkLook:
     findings: list[Finding] = field(default_factory=list)
     readings: list[ClockReading] = field(default_factory=list)
 
+    async def take(self, settings: Settings, entries: Sequence[StoredEntry], most: int) -> None:
+        """Try the ways to at most *most* endpoints of *entries*.
 
-async def look_at_network(
-    settings: Settings, entries: Sequence[StoredEntry], most: int, look: NetworkLook
-) -> None:
-    """Try the ways to at most *most* endpoints of *entries*.
+        Args:
+            settings: Egress rules, name servers, authorities.
+            entries: Stored subscriptions.
+            most: Endpoints that are tried.
+        """
+        every = endpoints_of(entries)
+        self.findings += _rule_findings(settings)
+        ways, silences = await asyncio.gather(self._ways(settings, every[:most]), _silences(settings))
+        self.findings += way_findings(ways, time.time())
+        self.findings += untried_findings(len(ways), min(most, len(every)), len(every))
+        self.findings += _name_server_findings(settings, every, ways, silences)
+        self.findings += await asyncio.to_thread(certificate_findings_of, settings, entries, ways)
+        needs_authority = any(each.url.scheme == "https" and each.tls is None for each in every)
+        self.findings += await asyncio.to_thread(
+            system_authority_findings, needed=needs_authority and settings.sending.ca_file is None
+        )
+        if not any(each.check is Check.EGRESS for each in self.findings):
+            self.findings.append(well(Check.EGRESS, "egress rules", "allow every endpoint that was tried"))
+        if not any(each.check is Check.TLS for each in self.findings):
+            self.findings.append(well(Check.TLS, "authorities and certificates", "are valid"))
 
-    Args:
-        settings: Egress rules, name servers, authorities.
-        entries: Stored subscriptions.
-        most: Endpoints that are tried.
-        look: Receives the results.
-    """
-    every = endpoints_of(entries)
-    look.findings += _rule_findings(settings)
-    ways, silences = await asyncio.gather(_ways(settings, every[:most], look), _silences(settings))
-    look.findings += way_findings(ways, time.time())
-    look.findings += untried_findings(len(ways), min(most, len(every)), len(every))
-    look.findings += _name_server_findings(settings, every, ways, silences)
-    look.findings += await asyncio.to_thread(certificate_findings_of, settings, entries, ways)
-    needs_authority = any(each.url.scheme == "https" and each.tls is None for each in every)
-    look.findings += await asyncio.to_thread(
-        system_authority_findings, needed=needs_authority and settings.sending.ca_file is None
-    )
-    if not any(each.check is Check.EGRESS for each in look.findings):
-        look.findings.append(well(Check.EGRESS, "egress rules", "allow every endpoint that was tried"))
-    if not any(each.check is Check.TLS for each in look.findings):
-        look.findings.append(well(Check.TLS, "authorities and certificates", "are valid"))
-
-
-async def _ways(settings: Settings, endpoints: Sequence[Endpoint], look: NetworkLook) -> Sequence[Way]:
-    try:
-        sender = make_sender(settings)
-    except LeveretError as error:  # such as an unreadable ca_file
-        look.findings.append(of_error(Check.TLS, "the sender", str(error)))
-        return ()
-    finder = WayFinder(sender, settings.egress_rule(), look.wants_time)
-    try:
-        away, ways = await asyncio.gather(finder.proxy_fault(), finder.ways(endpoints))
-    finally:
-        look.readings += finder.readings
-        await sender.close()
-    if settings.egress.proxy is not None:
-        look.findings += proxy_findings(away, ways)
-    return ways
+    async def _ways(self, settings: Settings, endpoints: Sequence[Endpoint]) -> Sequence[Way]:
+        try:
+            sender = make_sender(settings)
+        except LeveretError as error:  # such as an unreadable ca_file
+            self.findings.append(of_error(Check.TLS, "the sender", str(error)))
+            return ()
+        finder = WayFinder(sender, settings.egress_rule(), self.wants_time)
+        try:
+            away, ways = await asyncio.gather(finder.proxy_fault(), finder.ways(endpoints))
+        finally:
+            self.readings += finder.readings
+            await sender.close()
+        if settings.egress.proxy is not None:
+            self.findings += proxy_findings(away, ways)
+        return ways
 
 
 async def _silences(settings: Settings) -> Mapping[str, str | None]:

@@ -44,49 +44,72 @@ class StoreLook:
     lineage: Lineage | None = None  #: None: there is no store, or it cannot be read
     where: str = ""
 
+    async def take(self, settings: Settings) -> None:
+        """Read the store of the settings; a store that cannot be read is a finding."""
+        try:
+            url = settings.postgres_url()
+            async with opened_store(settings) as store:
+                self.where = store.where
+                await self._read(store)
+        except LeveretError as error:
+            self.findings += [
+                of_error(Check.STORE, self.where or "the store", line.removeprefix(f"{self.where}: "))
+                for line in str(error).splitlines()
+            ]
+            return
+        if url is None:
+            self.findings += await asyncio.to_thread(_file_findings, settings.home)
+        else:
+            reading = await postgres_reading(url, settings.store.busy_timeout_s)
+            self.readings += [reading] if reading is not None else []
+        self.findings += await asyncio.to_thread(_key_file_findings, settings)
+        self.findings += _policy_findings(self.entries, settings)
+        if self.lineage is not None and not any(each.check is Check.STORE for each in self.findings):
+            text = f"can be read; {len(self.entries)} subscriptions"
+            self.findings.append(well(Check.STORE, self.where, text))
 
-async def look_at_store(settings: Settings, look: StoreLook) -> None:
-    """Read the store of the settings; a store that cannot be read is a finding."""
-    try:
-        url = settings.postgres_url()
-        async with opened_store(settings) as store:
-            look.where = store.where
-            await _read(store, look)
-    except LeveretError as error:
-        look.findings += [
-            of_error(Check.STORE, look.where or "the store", line.removeprefix(f"{look.where}: "))
-            for line in str(error).splitlines()
+    async def _read(self, store: SqlStore) -> None:
+        found = await store.schema()
+        if found is None:
+            text = "there is no store yet; the first change makes it"
+            self.findings.append(note(Check.STORE, store.where, text, "`leveret subscriptions apply FILE`"))
+            return
+        self.findings += schema_findings(store.where, found, SCHEMA)
+        self.entries = await store.entries()
+        held = {pause.key for pause in await store.pauses()}
+        self.briefs = [_brief(entry, held) for entry in self.entries]
+        keys = [
+            KeyState(id=use.id, is_at_hand=use.is_at_hand, subscriptions=use.subscriptions)
+            for use in await store.key_uses()
         ]
-        return
-    if url is None:
-        look.findings += await asyncio.to_thread(_file_findings, settings.home)
-    else:
-        reading = await postgres_reading(url, settings.store.busy_timeout_s)
-        look.readings += [reading] if reading is not None else []
-    look.findings += await asyncio.to_thread(_key_file_findings, settings)
-    look.findings += _policy_findings(look.entries, settings)
-    if look.lineage is not None and not any(each.check is Check.STORE for each in look.findings):
-        text = f"can be read; {len(look.entries)} subscriptions"
-        look.findings.append(well(Check.STORE, look.where, text))
+        locked = [(_name(entry), entry.locked) for entry in self.entries if entry.locked is not None]
+        self.findings += key_findings(keys, locked)
+        self.lineage = await store.read_lineage()
 
+    async def doubt(self, options: AmqpOptions, settings: Settings) -> Sequence[Finding]:
+        """Compare the store with the broker's record of it, and give the record back.
 
-async def _read(store: SqlStore, look: StoreLook) -> None:
-    found = await store.schema()
-    if found is None:
-        text = "there is no store yet; the first change makes it"
-        look.findings.append(note(Check.STORE, store.where, text, "`leveret subscriptions apply FILE`"))
-        return
-    look.findings += schema_findings(store.where, found, SCHEMA)
-    look.entries = await store.entries()
-    held = {pause.key for pause in await store.pauses()}
-    look.briefs = [_brief(entry, held) for entry in look.entries]
-    keys = [
-        KeyState(id=use.id, is_at_hand=use.is_at_hand, subscriptions=use.subscriptions)
-        for use in await store.key_uses()
-    ]
-    locked = [(_name(entry), entry.locked) for entry in look.entries if entry.locked is not None]
-    look.findings += key_findings(keys, locked)
-    look.lineage = await store.read_lineage()
+        Args:
+            options: A broker that accepted a connection and has no alarm.
+            settings: Names of the queues.
+        """
+        own, doubts = self.lineage, list[Doubt | None]()
+        if own is None:
+            return ()
+        lineage = own
+
+        def decide(recorded: Generation | None, messages: int) -> None:
+            doubts[:] = [judge(lineage, recorded, messages)]
+
+        spec = settings.topology_spec()
+        queues = [name for name, _ in sized_queues(spec)]
+        try:
+            async with asyncio.timeout(RECORD_S), recording(options, spec.names, queues) as record:
+                await record.settle(decide)
+        except (BrokerUnavailable, TimeoutError) as error:
+            text = f"was not compared with the broker's record of it: {error or 'it takes too long'}"
+            return (note(Check.STORE, self.where, text.partition("; ")[0], "`leveret store show`"),)
+        return tuple(each for doubt in doubts for each in doubt_findings(self.where, doubt))
 
 
 def _name(entry: StoredEntry) -> str:
@@ -139,30 +162,3 @@ def _policy_findings(entries: Sequence[StoredEntry], settings: Settings) -> Sequ
             remedy = "put the policy back under [retry.policies], or apply the subscription with another"
             faults.append(fault(Check.SUBSCRIPTIONS, _name(entry), str(error), remedy))
     return faults
-
-
-async def doubt_of(look: StoreLook, options: AmqpOptions, settings: Settings) -> Sequence[Finding]:
-    """Compare the store with the broker's record of it, and give the record back.
-
-    Args:
-        look: The store that was read.
-        options: A broker that accepted a connection and has no alarm.
-        settings: Names of the queues.
-    """
-    own, doubts = look.lineage, list[Doubt | None]()
-    if own is None:
-        return ()
-    lineage = own
-
-    def decide(recorded: Generation | None, messages: int) -> None:
-        doubts[:] = [judge(lineage, recorded, messages)]
-
-    spec = settings.topology_spec()
-    queues = [name for name, _ in sized_queues(spec)]
-    try:
-        async with asyncio.timeout(RECORD_S), recording(options, spec.names, queues) as record:
-            await record.settle(decide)
-    except (BrokerUnavailable, TimeoutError) as error:
-        text = f"was not compared with the broker's record of it: {error or 'it takes too long'}"
-        return (note(Check.STORE, look.where, text.partition("; ")[0], "`leveret store show`"),)
-    return tuple(each for doubt in doubts for each in doubt_findings(look.where, doubt))

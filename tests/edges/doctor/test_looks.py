@@ -15,7 +15,7 @@ from consumer.edges.doctor.certificates import system_authority_findings
 from consumer.edges.doctor.clocks import postgres_reading, reading_of
 from consumer.edges.doctor.endpoints import WayFinder, endpoints_of
 from consumer.edges.doctor.machine import home_state, look_at_daemon
-from consumer.edges.doctor.network import NetworkLook, look_at_network
+from consumer.edges.doctor.network import NetworkLook
 from consumer.edges.doctor.topology_findings import of_topology
 from consumer.edges.operate.sender import make_sender
 from consumer.settings import Settings, load_settings
@@ -119,7 +119,7 @@ async def test_a_rule_that_forbids_and_one_that_allows_all() -> None:
     )
 
     look = NetworkLook()
-    await look_at_network(chosen, [entry("https://127.0.0.1/")], 10, look)
+    await look.take(chosen, [entry("https://127.0.0.1/")], 10)
 
     assert bad(look.findings, Check.EGRESS) == [
         (Level.WARNING, "[egress] allow 0.0.0.0/0"),
@@ -136,7 +136,7 @@ async def test_certificate_files_that_cannot_be_used(tmp_path: Path, authority: 
     chosen = settings(AMQP__CA_FILE=str(empty), SENDING__CA_FILE=str(tmp_path / "none.pem"))
 
     look = NetworkLook()
-    await look_at_network(chosen, [entry("https://192.0.2.1/", tls={"ca": ended})], 0, look)
+    await look.take(chosen, [entry("https://192.0.2.1/", tls={"ca": ended})], 0)
 
     subjects = [subject for level, subject in bad(look.findings, Check.TLS) if level is Level.FAULT]
     assert any(str(empty) in subject for subject in subjects)

@@ -11,11 +11,11 @@ from pamqp import frame
 from pamqp.commands import Channel
 
 from consumer.core.tools.doctor.finding import Check, Finding, Level
-from consumer.edges.doctor.broker import Bounds, BrokerLook, look_at_broker
+from consumer.edges.doctor.broker import Bounds, BrokerLook
 from consumer.edges.doctor.in_time import in_time
 from consumer.edges.doctor.machine import look_at_daemon
-from consumer.edges.doctor.network import NetworkLook, look_at_network
-from consumer.edges.doctor.store import StoreLook, look_at_store
+from consumer.edges.doctor.network import NetworkLook
+from consumer.edges.doctor.store import StoreLook
 from consumer.settings import Settings, load_settings
 from tests.support.broker.behaviour import V4_0, V4_2_6, V4_3_7, Behaviour
 from tests.support.broker.fake_broker import FakeBroker
@@ -87,7 +87,7 @@ async def test_a_slow_broker_is_not_taken_for_a_blocked_one(tmp_path: Path, vhos
     """A broker that answers nothing any more, before any publish, has no alarm."""
     look = BrokerLook(bounds=SHORT)
     async with Freezing(vhost, CHANNEL_OPEN) as frozen:
-        await look_at_broker(settings(tmp_path, AMQP_URL=frozen.url), look)
+        await look.take(settings(tmp_path, AMQP_URL=frozen.url))
 
     assert faults(look) == [(Check.LOGIN, "the broker does not answer each question in time")]
     assert not look.is_alarmed
@@ -97,7 +97,7 @@ async def test_a_broker_that_reads_nothing_after_a_publish_is_blocked(tmp_path: 
     """Under an alarm RabbitMQ reads no more from a connection that publishes; nothing else is tried then."""
     look = BrokerLook()
     async with Freezing(vhost, PUBLISH) as frozen:
-        await look_at_broker(settings(tmp_path, AMQP_URL=frozen.url), look)
+        await look.take(settings(tmp_path, AMQP_URL=frozen.url))
 
     assert [check for check, _ in faults(look)] == [Check.ALARMS]
     assert look.is_alarmed
@@ -107,7 +107,7 @@ async def test_a_management_api_that_never_ends_its_answer(tmp_path: Path, vhost
     """It costs its bound only, and the questions over AMQP follow."""
     look = BrokerLook(bounds=Bounds(http_s=0.5))
     async with RawServer(trickle) as server:
-        await look_at_broker(settings(tmp_path, AMQP_URL=vhost, AMQP__MANAGEMENT_URL=server.url("")), look)
+        await look.take(settings(tmp_path, AMQP_URL=vhost, AMQP__MANAGEMENT_URL=server.url("")))
 
     [found] = [each for each in look.findings if each.subject == "the management API"]
     assert (found.level, "in time" in found.text) == (Level.WARNING, True)
@@ -127,7 +127,7 @@ async def test_a_postgresql_that_never_answers(tmp_path: Path) -> None:
     look = StoreLook()
     async with RawServer(Call.gone) as server:
         url = f"postgresql://user:hush@127.0.0.1:{server.port}/leveret"
-        await look_at_store(settings(tmp_path, DATABASE_URL=url, STORE__BUSY_TIMEOUT_S="0.5"), look)
+        await look.take(settings(tmp_path, DATABASE_URL=url, STORE__BUSY_TIMEOUT_S="0.5"))
 
     [found] = look.findings
     assert (found.check, found.level, "does not answer" in found.text) == (Check.STORE, Level.FAULT, True)
@@ -138,7 +138,7 @@ async def test_name_servers_of_the_settings_are_needed(tmp_path: Path) -> None:
     look = NetworkLook()
     async with RawServer(Call.gone) as server:
         chosen = settings(tmp_path, SENDING__DNS_SERVERS=f'["127.0.0.1:{server.port}"]')
-        await look_at_network(chosen, [], 10, look)
+        await look.take(chosen, [], 10)
 
     assert [each.level for each in look.findings if each.check is Check.DNS] == [Level.FAULT]
 
@@ -158,7 +158,7 @@ async def test_the_version_is_that_of_the_server(
     """It comes from the connection itself, so it is known without the management API."""
     look = BrokerLook(bounds=SHORT)
     async with FakeBroker(behaviour) as server:
-        await look_at_broker(settings(tmp_path, AMQP_URL=server.url, TOPOLOGY__DECLARE=declares), look)
+        await look.take(settings(tmp_path, AMQP_URL=server.url, TOPOLOGY__DECLARE=declares))
 
     [found] = [each for each in look.findings if each.check is Check.VERSION]
     assert (found.subject, found.level) == (f"RabbitMQ {behaviour.version}", expected)
