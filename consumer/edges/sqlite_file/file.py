@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
+from collections.abc import Hashable
 from pathlib import Path
 from urllib.parse import quote
 
@@ -51,6 +52,17 @@ class SqliteFile:
     def name(self, how: str) -> str:
         """Return the URI that opens the file in the way *how*: :data:`READ_WRITE` or :data:`STILL`."""
         return f"file:{quote(os.fsencode(self.path.absolute()))}?{how}"
+
+    def identity(self) -> Hashable:
+        """Return a value that differs once the file is replaced or written over, or its log is replaced.
+
+        Changes are appended to the log, and move into the file rarely. Without a file or a log it is None.
+        """
+        try:
+            file, log = self.path.stat(), self.log.stat()
+        except OSError:
+            return None
+        return file.st_dev, file.st_ino, file.st_size, file.st_mtime_ns, log.st_ino
 
     def is_new(self) -> bool:
         """Return whether nobody has created the file yet.

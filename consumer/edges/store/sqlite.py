@@ -1,8 +1,9 @@
 """Keep the store in one SQLite file in WAL mode: readers never wait, writers take turns.
 
-The file is opened for a step. It serves further reads for a quarter of a second, unless it was replaced. So a
-replaced file is never read through an old handle, and an idle daemon holds none. A mark beside the file
-records that a store existed: a missing file is then a fault, not an empty store.
+A writer opens the file for each step. Readers take it from a pool, which opens it anew if it was replaced,
+and closes it a quarter of a second after the last read. So a replaced file is never read through an old
+handle, and an idle daemon holds none. A mark beside the file records that a store existed: a missing file is
+then a fault, not an empty store.
 """
 
 from __future__ import annotations
@@ -11,19 +12,26 @@ import asyncio
 import os
 import sqlite3
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Hashable
-from contextlib import asynccontextmanager, closing, suppress
+from collections.abc import AsyncIterator, Hashable
+from contextlib import AsyncExitStack, asynccontextmanager, closing, suppress
 from pathlib import Path
+from typing import Any, Final
 
-from sqlalchemy import Connection as SyncConnection
-from sqlalchemy import NullPool, event
+from sqlalchemy import URL, Connection, NullPool, event
+from sqlalchemy.exc import DisconnectionError, SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
+from sqlalchemy.pool import ConnectionPoolEntry
 
 from consumer.core.errors import StoreGone
-from consumer.edges.sqlite_file.connection import Connection, SqliteConnections
-from consumer.edges.sqlite_file.file import READ_WRITE, SqliteFile
+from consumer.edges.sqlite_file.file import READ_WRITE, STILL, SqliteFile
+from consumer.edges.sqlite_file.opened import Opened, OpenedToRead
 from consumer.edges.store.database import Database
 
+POOL: Final = 4  #: readers at the same time; further ones wait, as to open the file is dear
+KEPT_S: Final = 0.25  #: seconds after the last read until an open file is closed
+_MAX_AGE_S = 1
+"""Longest age of an open file in seconds, as a file that was replaced while it was opened looks fresh."""
+_IDENTITY, _TIMER = "leveret_identity", "leveret_timer"
 _UNSETTLED_S = 0.1
 """Seconds during which a changed file may change again without a new time stamp."""
 
@@ -35,9 +43,15 @@ class SqliteDatabase(Database):
 
     def __init__(self, home: Path, busy_timeout_s: float) -> None:
         self._file = SqliteFile(home)
-        self._connections = SqliteConnections(self._file, busy_timeout_s)
-        super().__init__(_engine(self._connections.reader), str(self._file.path))
-        self._writer = _engine(self._connections.writer)
+        self._busy_timeout_s = busy_timeout_s
+        pool = {"pool_size": POOL, "max_overflow": 0, "pool_use_lifo": True, "pool_recycle": _MAX_AGE_S}
+        super().__init__(self._open(READ_WRITE, OpenedToRead, **pool), str(self._file.path))
+        event.listen(self._engine.sync_engine, "connect", self._opened)
+        event.listen(self._engine.sync_engine, "checkout", self._taken)
+        event.listen(self._engine.sync_engine, "checkin", _given_back)
+        event.listen(self._engine.sync_engine, "close", _closed)
+        self._still = self._open(STILL, OpenedToRead, poolclass=NullPool)
+        self._writer = self._open(READ_WRITE, Opened, poolclass=NullPool)
         event.listen(self._writer.sync_engine, "begin", _begin)
         self._turn = asyncio.Lock()  #: of a writer: those that wait in SQLite would each hold a thread
 
@@ -79,14 +93,15 @@ class SqliteDatabase(Database):
         ):
             connection.execute("PRAGMA journal_mode = WAL")
 
-    async def close(self) -> None:
-        """Close every connection."""
-        await super().close()
-        await self._connections.close()
-
     @asynccontextmanager
     async def _reading(self) -> AsyncIterator[AsyncConnection]:
-        async with self._engine.connect() as connection:
+        async with AsyncExitStack() as stack:
+            try:
+                connection = await stack.enter_async_context(self._engine.connect())
+            except (SQLAlchemyError, sqlite3.Error) as error:
+                if not self._file.is_still(error):
+                    raise
+                connection = await stack.enter_async_context(self._still.connect())
             yield connection
 
     @asynccontextmanager
@@ -96,6 +111,25 @@ class SqliteDatabase(Database):
 
     _migrating = _writing
 
+    def _open(self, how: str, factory: type[sqlite3.Connection], **pool: Any) -> AsyncEngine:
+        return create_async_engine(
+            URL.create("sqlite+aiosqlite", database=self._file.name(how), query={"uri": "true"}),
+            connect_args={"timeout": self._busy_timeout_s, "factory": factory},
+            hide_parameters=True,
+            **pool,
+        )
+
+    def _opened(self, _connection: object, record: ConnectionPoolEntry) -> None:
+        record.info[_IDENTITY] = self._file.identity()
+
+    def _taken(self, connection: object, record: ConnectionPoolEntry, _proxy: object) -> None:
+        """Refuse an open file that was replaced: the pool then opens it anew."""
+        if _TIMER in record.info:  # it was not opened just now
+            _closed(connection, record)
+            identity = record.info[_IDENTITY]
+            if identity is None or identity != self._file.identity():
+                raise DisconnectionError
+
     def _is_gone(self, error: BaseException) -> bool:
         return self._file.is_gone(error)
 
@@ -103,11 +137,18 @@ class SqliteDatabase(Database):
         return self._file.explain(error)
 
 
-def _engine(connect: Callable[[], Awaitable[Connection]]) -> AsyncEngine:
-    return create_async_engine(
-        "sqlite+aiosqlite://", async_creator=connect, poolclass=NullPool, hide_parameters=True
-    )
+def _given_back(connection: object | None, record: ConnectionPoolEntry) -> None:
+    """Let the file be closed unless another reader comes soon."""
+    if connection is not None:  # after an error it is closed already
+        record.info[_TIMER] = asyncio.get_running_loop().call_later(KEPT_S, record.invalidate)
 
 
-def _begin(connection: SyncConnection) -> None:
+def _closed(_connection: object, record: ConnectionPoolEntry) -> None:
+    """Stop the timer, as the pool may open another file in the same place."""
+    timer = record.info.pop(_TIMER, None)
+    if timer is not None:
+        timer.cancel()
+
+
+def _begin(connection: Connection) -> None:
     connection.exec_driver_sql("BEGIN IMMEDIATE")
