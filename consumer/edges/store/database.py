@@ -13,12 +13,15 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager, context
 
 from sqlalchemy import Connection, Table, inspect, text
 from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from consumer.core.errors import StoreGone, StoreUnavailable
 from consumer.edges.store.tables import SCHEMA, VERSION_TABLE
 
 _VERSION = text(f"SELECT version_num FROM {VERSION_TABLE}")  # noqa: S608 (a constant of ours)
+
+BUSY = "all connections are in use, and none became free in time; try again, and look for slow reads"
 
 
 class NewerSchema(StoreUnavailable):
@@ -140,6 +143,8 @@ class Database(ABC):
         """Turn errors of the driver into StoreUnavailable."""
         try:
             yield
+        except PoolTimeoutError as error:
+            raise StoreUnavailable(f"{self.where}: {BUSY}") from error
         except self.faults as error:
             self._is_there = False
             self._tables.clear()

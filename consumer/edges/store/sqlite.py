@@ -44,7 +44,8 @@ class SqliteDatabase(Database):
     def __init__(self, home: Path, busy_timeout_s: float) -> None:
         self._file = SqliteFile(home)
         self._busy_timeout_s = busy_timeout_s
-        pool = {"pool_size": POOL, "max_overflow": 0, "pool_use_lifo": True, "pool_recycle": _MAX_AGE_S}
+        bounds = {"pool_size": POOL, "max_overflow": 0, "pool_timeout": busy_timeout_s}
+        pool = bounds | {"pool_use_lifo": True, "pool_recycle": _MAX_AGE_S}
         super().__init__(self._open(READ_WRITE, OpenedToRead, **pool), str(self._file.path))
         event.listen(self._engine.sync_engine, "connect", self._opened)
         event.listen(self._engine.sync_engine, "checkout", self._taken)

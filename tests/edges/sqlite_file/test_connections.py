@@ -6,7 +6,7 @@ import asyncio
 import os
 import sqlite3
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, closing, nullcontext, suppress
+from contextlib import AsyncExitStack, asynccontextmanager, closing, nullcontext, suppress
 from pathlib import Path
 
 import pytest
@@ -29,8 +29,8 @@ SLOW = text(
 class Counted(SqliteDatabase):
     """Counts how often the file is opened to read."""
 
-    def __init__(self, folder: Path) -> None:
-        super().__init__(folder, 5.0)
+    def __init__(self, folder: Path, busy_timeout_s: float = 5.0) -> None:
+        super().__init__(folder, busy_timeout_s)
         self.opened = 0
         event.listen(self._engine.sync_engine, "connect", self._count)
 
@@ -98,6 +98,19 @@ async def test_readers_take_turns(database: Counted, tmp_path: Path) -> None:
 
     assert database.opened <= POOL
     await until(lambda: not handles(tmp_path), "the files are closed")
+
+
+async def test_a_reader_that_waits_in_vain_learns_why(database: Counted, tmp_path: Path) -> None:
+    """It waits no longer than a writer would, and its error is ours."""
+    impatient = Counted(tmp_path, 0.01)
+    async with AsyncExitStack() as taken:
+        for _ in range(POOL):
+            connection = await taken.enter_async_context(reading(impatient))
+            await connection.scalars(ALL)
+        with pytest.raises(StoreUnavailable, match="all connections are in use"):
+            await read(impatient)
+    assert await read(impatient) == [1, 2, 3]
+    await impatient.close()
 
 
 async def test_an_idle_process_holds_no_file(database: Counted, tmp_path: Path) -> None:
