@@ -31,8 +31,8 @@ nav ul {{ columns: 22rem; padding-left: 1.1rem; }}
 table {{ border-collapse: collapse; display: block; overflow-x: auto; }}
 th, td {{ border: 1px solid var(--line); padding: .35rem .6rem; text-align: left; vertical-align: top; }}
 code {{ background: var(--ground); border-radius: 3px; padding: .1em .25em; font-size: .9em; }}
-pre {{ background: var(--ground); border-radius: 5px; padding: .75rem 1rem; overflow-x: auto; }}
-pre code {{ background: none; padding: 0; }}
+pre {{ background: var(--ground); border-radius: 5px; padding: .75rem 1rem; }}
+pre code {{ background: none; padding: 0; white-space: pre-wrap; overflow-wrap: anywhere; }}
 cite {{ font-size: .85em; opacity: .75; }}
 </style>
 </head>
@@ -55,6 +55,8 @@ def runbook_html(markdown: str) -> str:
     for at in (*_headings(tokens, "h1"), *_headings(tokens, "h2"), *_headings(tokens, "h3")):
         tokens[at].attrSet("id", slug(tokens[at + 1].content))
     for token in tokens:
+        if token.type == "table_open":  # it scrolls on a narrow screen, by the keyboard too
+            token.attrSet("tabindex", "0")
         token.children = _without_files(token.children or [])
     first = next(iter(_headings(tokens, "h2")), len(tokens))
     body = parser.renderer.render(tokens[:first], parser.options, {})

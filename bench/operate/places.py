@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 
 from fastapi import FastAPI
 
+from consumer.edges.serve.runbook import RUNBOOK_PATH
 from consumer.web.pages import urls
 from tests.support.web import every_route
 
@@ -37,6 +38,7 @@ def operator_pages(ids: Mapping[str, str]) -> dict[str, str]:
         "tokens": urls.TOKENS,
         "audit": urls.AUDIT,
         "missing": "/no-such-page",
+        "runbook": RUNBOOK_PATH,
     }
 
 

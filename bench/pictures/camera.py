@@ -14,7 +14,7 @@ from bench.operate.places import customer_pages, operator_pages
 from bench.pictures.stage import Stage
 from docs.page_preview.browser import SCHEMES, Scheme
 
-LEFT_OUT: Final = ("parked-groups", "search-nothing", "missing", "my-search", "my-event")
+LEFT_OUT: Final = ("parked-groups", "search-nothing", "missing", "my-search", "my-event", "runbook")
 """Pages that resemble another one."""
 TALLEST: Final = 1_000  #: CSS pixels; a longer page is cut
 COLOURS: Final = "64"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from pathlib import Path
 
-from bench.observe.doctor import FAULTS, LEAST, line_of
+from bench.observe.doctor import FAULTS, LEAST, PROOF, line_of
 from bench.observe.faults import Fault, set_to
 from bench.observe.ground import Diagnosis
 from bench.prove import Bench, run_proof
@@ -46,8 +46,7 @@ async def test_the_proof_of_the_doctor_on_a_vhost(tmp_path: Path, vhost: str, br
     management = f"{scheme}://{broker.user}:{broker.password}@{rest}"
     bench = Bench(folder=tmp_path / "run", amqp_url=vhost, management_url=management)
 
-    [proof] = PROOFS
-    [figure] = await run_proof(proof, bench)
+    [figure] = await run_proof(PROOF, bench)
 
     missed = {name: note for name, note in bench.notes.items() if name.startswith("doctor_missed_")}
     assert missed == {}
