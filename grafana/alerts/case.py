@@ -48,6 +48,7 @@ class Case:
     of: Of = Of.GROUP
     labels: Mapping[str, str] = field(default_factory=dict)  #: further labels of the alert
     long: bool = False  #: whether a sample follows every :data:`LONG_STEP`
+    away: bool = False  #: whether the broker has named its cluster in the first sample alone
 
 
 def fires(alert: str, series: Mapping[str, str], at: str, text: str, **more: Any) -> Case:
@@ -82,7 +83,7 @@ def _test(case: Case, options: AlertOptions, step: str) -> dict[str, Any]:
     series = [{"series": _named(name, options), "values": v} for name, v in case.series.items()]
     if options.rabbitmq_cluster and any("{%" in name for name in case.series):
         cluster = f'rabbitmq_identity_info{{%,rabbitmq_cluster="{options.rabbitmq_cluster}"}}'
-        series.append({"series": _named(cluster, options), "values": "1x1500"})
+        series.append({"series": _named(cluster, options), "values": "1 stale" if case.away else "1x1500"})
     looks = [_look(case, number, options) for number in range(len(case.at))]
     name = f"{case.alert} {what} {case.note}".rstrip()
     return {"name": name, "interval": step, "input_series": series, "alert_rule_test": looks}

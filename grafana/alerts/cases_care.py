@@ -216,6 +216,16 @@ BROKER: Final[tuple[Case, ...]] = (
         "Prometheus has had nothing from rabbitmq:15692 for 5 minutes.",
         of=Of.BROKER,
     ),
+    fires(
+        "LeveretBrokerAway",
+        {"up{%}": "1 0x200"},
+        "15h",
+        "Prometheus has had nothing from rabbitmq:15692 for 5 minutes.",
+        of=Of.BROKER,
+        note="after many hours",
+        long=True,
+        away=True,
+    ),
     silent("LeveretBrokerAway", {"up{%}": "1 0x8 1x40"}, "3m", "8m", note="during a restart"),
     silent(
         "LeveretBrokerAway",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from math import inf, nan
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import pytest
 import yaml
 
 from consumer.core.errors import ConfigError
-from consumer.core.tools.alerts.model import THRESHOLDS, Alert, AlertOptions
+from consumer.core.tools.alerts.model import DELIVERY_BOUNDS_S, THRESHOLDS, Alert, AlertOptions
 from consumer.core.tools.alerts.rules import GROUPS
 from consumer.core.tools.alerts.template import rules_document
 from grafana.alerts.__main__ import main
@@ -84,7 +85,7 @@ def test_the_rules_work_under_other_names(tmp_path: Path) -> None:
     """
     write(tmp_path, OTHER_NAMES, [case for case in CASES if case.text or "foreign" in case.note])
 
-    assert tried(tmp_path, "alerts_test.yml") == ""
+    assert tried(tmp_path, "alerts_test.yml", "alerts_long_test.yml") == ""
     assert 'job="leveret"' not in (tmp_path / "alerts.yml").read_text()
     assert 'job="rabbitmq"' not in (tmp_path / "alerts.yml").read_text()
 
@@ -163,8 +164,11 @@ def test_a_critical_alert_waits_longer_than_a_restart() -> None:
 
 
 def test_the_objective_reads_a_bucket_that_exists() -> None:
-    """The limit in seconds is the upper bound of a bucket."""
+    """The limit in seconds is the upper bound of a bucket; the error lists the bounds."""
+    assert DELIVERY_BOUNDS_S == DELIVERY_S
     assert THRESHOLDS["delivery_s"].default in DELIVERY_S
+    with pytest.raises(ConfigError, match=r"delivery_s.* 300, 900, 3600"):
+        AlertOptions(thresholds={"delivery_s": 600})
 
 
 def test_a_threshold_is_read_and_changes_the_rule() -> None:
@@ -172,7 +176,8 @@ def test_a_threshold_is_read_and_changes_the_rule() -> None:
     before = rules_document(GROUPS, AlertOptions())
 
     for name in THRESHOLDS:
-        assert rules_document(GROUPS, AlertOptions(thresholds={name: 12345.5})) != before, name
+        value = 900 if name == "delivery_s" else 12345.5
+        assert rules_document(GROUPS, AlertOptions(thresholds={name: value})) != before, name
 
 
 def test_alerts_can_be_left_out() -> None:
@@ -193,32 +198,42 @@ def test_a_job_may_be_a_regular_expression() -> None:
 
 
 def test_durations_can_be_shortened_for_a_trial() -> None:
-    """Ranges, offsets and waits shrink alike; a second is the least."""
-    groups = rules_document(GROUPS, AlertOptions(time_factor=0.01))["groups"]
+    """Ranges, offsets and waits shrink alike; a second is the least.
+
+    The day in which a broker that is away has named its cluster stays.
+    """
+    groups = rules_document(GROUPS, AlertOptions(time_factor=0.01, rabbitmq_cluster="ours"))["groups"]
     rules = {rule["alert"]: rule for group in groups for rule in group["rules"] if "alert" in rule}
 
     assert rules["LeveretBalanceBroken"]["for"] == "6s"
     assert rules["LeveretParkedMany"]["for"] == "1s"
     assert "[216s] offset 6s" in rules["LeveretUnusualRetries"]["expr"]
+    assert "[1d]" in rules["LeveretBrokerAway"]["expr"]
 
 
 @pytest.mark.parametrize(
-    "wrong",
+    ("wrong", "named"),
     [
-        {"job": ""},
-        {"job": 'a"b'},
-        {"by": ("a-b",)},
-        {"labels": {"a b": "c"}},
-        {"labels": {"a": "c\n"}},
-        {"runbook_url": "docs/runbook.md"},
-        {"thresholds": {"gone": 1.0}},
-        {"time_factor": 0.0},
+        ({"job": ""}, "--job"),
+        ({"job": 'a"b'}, "--job"),
+        ({"by": ()}, "--by"),
+        ({"by": ("a-b",)}, "a-b"),
+        ({"labels": {"a b": "c"}}, "a b"),
+        ({"labels": {"a": "c\n"}}, "--label a"),
+        ({"runbook_url": "docs/runbook.md"}, "--runbook-url"),
+        ({"thresholds": {"gone": 1.0}}, "--threshold gone"),
+        ({"thresholds": {"parked": nan}}, "--threshold parked"),
+        ({"thresholds": {"disabled": inf}}, "--threshold disabled"),
+        ({"thresholds": {"delivery_s": nan}}, "--threshold delivery_s"),
+        ({"time_factor": 0.0}, "--time-factor"),
+        ({"time_factor": nan}, "--time-factor"),
+        ({"time_factor": inf}, "--time-factor"),
     ],
     ids=str,
 )
-def test_an_option_that_is_not_usable_is_refused(wrong: dict[str, Any]) -> None:
+def test_an_option_that_is_not_usable_is_refused(wrong: dict[str, Any], named: str) -> None:
     """With a sentence that names it, before any rule is written."""
-    with pytest.raises(ConfigError):
+    with pytest.raises(ConfigError, match=named):
         AlertOptions(**wrong)
 
 

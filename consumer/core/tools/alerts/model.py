@@ -11,6 +11,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from math import inf, isfinite
 from types import MappingProxyType
 from typing import Final
 
@@ -18,6 +19,9 @@ from consumer.core.errors import ConfigError
 
 RUNBOOK_URL: Final = "http://127.0.0.1:8080/runbook"
 """The page of the daemon with the default ``LEVERET_LISTEN``; the port of docker-compose.yml too."""
+
+DELIVERY_BOUNDS_S: Final = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 5, 15, 60, 300, 900, 3600, 14400, 86400)
+"""Upper bounds of the buckets of ``leveret_delivery_seconds``, in seconds; a test compares them with the series."""
 
 _LABEL: Final = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
 _MISFIT: Final = re.compile(r'["\\\n]')
@@ -130,18 +134,29 @@ class AlertOptions:
         _check_text("--rabbitmq-cluster", self.rabbitmq_cluster)
         if not self.job:
             raise ConfigError("--job: give the name of the scrape job of the workers, such as leveret")
+        if not self.by:
+            raise ConfigError("--by: give at least one label, such as job")
         for name in (*self.by, *self.labels):
             if not _LABEL.fullmatch(name):
                 raise ConfigError(f"{name!r} is not a valid label name; use letters, digits and _")
         for name, value in self.labels.items():
             _check_text(f"--label {name}", value)
+        self._check_thresholds()
+        if not self.runbook_url.startswith(("http://", "https://")):
+            raise ConfigError("--runbook-url: give an address that begins with http:// or https://")
+        if not 0 < self.time_factor < inf:
+            raise ConfigError("--time-factor: give a finite number above 0")
+
+    def _check_thresholds(self) -> None:
         unknown = sorted(set(self.thresholds) - set(THRESHOLDS))
         if unknown:
             raise ConfigError(f"--threshold {unknown[0]}: unknown; the names are {', '.join(THRESHOLDS)}")
-        if not self.runbook_url.startswith(("http://", "https://")):
-            raise ConfigError("--runbook-url: give an address that begins with http:// or https://")
-        if self.time_factor <= 0:
-            raise ConfigError("--time-factor: give a number above 0")
+        for name, value in self.thresholds.items():
+            if not isfinite(value):
+                raise ConfigError(f"--threshold {name}: give a finite number")
+        if self.threshold("delivery_s") not in DELIVERY_BOUNDS_S:
+            bounds = ", ".join(f"{bound:g}" for bound in DELIVERY_BOUNDS_S)
+            raise ConfigError(f"--threshold delivery_s: give the bound of a bucket: {bounds}")
 
     def threshold(self, name: str) -> float:
         """Return a threshold of :data:`THRESHOLDS`, as it was changed."""

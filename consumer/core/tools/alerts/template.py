@@ -76,8 +76,8 @@ def _rule(rule: Alert | Record, options: AlertOptions) -> Document:
 def fill_expr(expr: str, options: AlertOptions) -> str:
     """Return a PromQL template with selectors, labels, thresholds and durations filled in."""
     expr = fill_text(expr, options).replace("(@", "(" + ", ".join(options.by))
-    expr = _OF_BROKER.sub(lambda found: _of_broker(found[1], options), expr)
-    return _RANGE.sub(lambda found: _scaled(found[0], options.time_factor), expr)
+    expr = _RANGE.sub(lambda found: _scaled(found[0], options.time_factor), expr)
+    return _OF_BROKER.sub(lambda found: _of_broker(found[1], options), expr)
 
 
 def fill_text(text: str, options: AlertOptions) -> str:
@@ -97,13 +97,14 @@ def _of_broker(name: str, options: AlertOptions) -> str:
     """Return the series *name* of our nodes.
 
     RabbitMQ exposes the cluster of a node as a label of ``rabbitmq_identity_info`` alone. A node that is away
-    has no such series now, so the one of the last hour counts.
+    has no such series now, so the one of the last day counts, whatever the time factor: an alert on a longer
+    outage ends after that day.
     """
     job = _selector("job", options.rabbitmq_job)
     if not options.rabbitmq_cluster:
         return f"{name}{{{job}}}"
     cluster = _selector("rabbitmq_cluster", options.rabbitmq_cluster, literal=True)
-    ours = f"last_over_time(rabbitmq_identity_info{{{job},{cluster}}}[1h])"
+    ours = f"last_over_time(rabbitmq_identity_info{{{job},{cluster}}}[1d])"
     return f"({name}{{{job}}} and on (job, instance) {ours})"
 
 
