@@ -73,7 +73,7 @@ class WayFinder:
 
     sender: WebhookSender
     rule: EgressRule
-    wants_time: bool  #: whether an endpoint is asked for its time
+    wants_time: bool  #: whether the next endpoint is asked for its time
     all_s: float = ALL_S  #: time after which no further connection is opened
     readings: list[ClockReading] = field(default_factory=list)
     _turns: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(AT_ONCE), init=False)
@@ -122,8 +122,10 @@ class WayFinder:
         goal = Goal(url.host, url.port, tls=is_tls)
         transport, head = await parts.dialer.open(goal, context, _Head)
         try:
-            if self.wants_time and not self.readings:
+            if self.wants_time:
+                self.wants_time = False  # other endpoints connect meanwhile, and one is enough
                 self.readings += await _time_of(endpoint, transport, head)
+                self.wants_time = not self.readings
             return _end_of(transport.get_extra_info("peercert"))
         finally:
             transport.abort()
@@ -171,4 +173,4 @@ async def _time_of(endpoint: Endpoint, transport: asyncio.Transport, head: _Head
     except TimeoutError:
         return ()
     read = [reading_of(endpoint.place, date, asked_at, time.time()) for date in head.dates()]
-    return [reading for reading in read[:1] if reading is not None]
+    return [replace(reading, is_foreign=True) for reading in read[:1] if reading is not None]

@@ -187,6 +187,13 @@ def test_a_clock_that_differs(off_s: float, error_s: float, expected: Level) -> 
         assert "NTP" in found.remedy
 
 
+def test_the_clock_of_an_endpoint_is_at_most_a_warning() -> None:
+    """Its own clock may be the wrong one."""
+    [found] = clock_findings([ClockReading("a.example:443", NOW, NOW + 3600, 0.0, is_foreign=True)])
+
+    assert found.level is Level.WARNING
+
+
 def test_without_another_clock_there_is_a_note() -> None:
     """Nothing is claimed about a clock that could not be compared."""
     assert [each.level for each in clock_findings([])] == [Level.NOTE]

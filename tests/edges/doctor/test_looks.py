@@ -112,6 +112,27 @@ async def test_an_endpoint_shows_its_time_and_gets_no_webhook() -> None:
     assert b"hush" not in server.requests[0]
 
 
+async def test_one_of_many_endpoints_is_asked_for_its_time() -> None:
+    """The others that connect meanwhile are not, and the reading is that of a stranger."""
+
+    async def talk(call: Call) -> None:
+        await call.request()
+        await call.say(f"HTTP/1.1 200 OK\r\nDate: {DATE}\r\n\r\n".encode())
+        await call.gone()
+
+    chosen = settings(EGRESS__ALLOW='["127.0.0.0/8"]')
+    async with RawServer(talk) as one, RawServer(talk) as two, RawServer(talk) as three:
+        servers = (one, two, three)
+        sender = make_sender(chosen)
+        finder = WayFinder(sender, chosen.egress_rule(), wants_time=True)
+        urls = [f"http://127.0.0.1:{server.port}/" for server in servers]
+        await finder.ways(endpoints_of([entry(url, f"shop{url[-5:-1]}") for url in urls]))
+        await sender.close()
+
+    assert [reading.is_foreign for reading in finder.readings] == [True]
+    assert sum(len(server.requests) for server in servers) == 1
+
+
 async def test_a_rule_that_forbids_and_one_that_allows_all() -> None:
     """The address guard's own answer, and rules that switch it off or have no effect."""
     chosen = settings(

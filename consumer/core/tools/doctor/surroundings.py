@@ -44,6 +44,7 @@ class ClockReading:
     theirs: float  #: Unix seconds
     ours: float  #: Unix seconds at the same moment
     error_s: float  #: the reading may be off by this much, in either direction
+    is_foreign: bool = False  #: of a stranger's machine, whose own clock may be the wrong one
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,7 +96,7 @@ def own_handle_findings(limit: int, *, concurrency: int, reserved: int) -> Itera
 
 
 def clock_findings(readings: Sequence[ClockReading]) -> Iterator[Finding]:
-    """Yield one finding for each clock that differs, or one if none does."""
+    """Yield one finding for each clock that differs, or one if none does; a stranger's is only a warning."""
     if not readings:
         text = "could not be compared: no management API, PostgreSQL or endpoint answered with its time"
         yield note(Check.CLOCK, "the clock", text, "set [amqp] management_url")
@@ -107,7 +108,7 @@ def clock_findings(readings: Sequence[ClockReading]) -> Iterator[Finding]:
         if sure_s >= CLOCK_WARN_S:
             word = "ahead of" if off_s > 0 else "behind"
             text = f"is {format_duration(round(abs(off_s)))} {word} the clock of {reading.of}"
-            make = fault if sure_s >= CLOCK_FAULT_S else warning
+            make = fault if sure_s >= CLOCK_FAULT_S and not reading.is_foreign else warning
             remedy = "set the clocks by NTP (timedatectl, chronyc tracking); receivers refuse old timestamps"
             differing.append(make(Check.CLOCK, "the clock of this machine", text, remedy))
     yield from differing
