@@ -15,8 +15,13 @@ import re
 from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
+from consumer.core.model import OutcomeKind
+
 _GONE: Final = "every attempt failed for"
-_OWN_REASON: Final = re.compile(rf"{_GONE}|webhook-delivery: disable|HTTP \d{{3}}\b")
+_OUTCOME: Final = rf"(HTTP \d{{3}}|{'|'.join(OutcomeKind)})(; .+)?"  #: as core/retry/verdict.py describes it
+_OWN_REASON: Final = re.compile(
+    rf"{_GONE} [\d.e+-]+ days(: {_OUTCOME})?|webhook-delivery: disable(; {_OUTCOME})?|{_OUTCOME}", re.DOTALL
+)
 
 #: First and last failure are at least this far apart before the time counts.
 APART_S: Final = 43_200.0
@@ -109,8 +114,8 @@ def says_gone(disabled_reason: str | None) -> bool:
 
 
 def is_own_reason(disabled_reason: str | None) -> bool:
-    """Return whether a reason is one with which Leveret disables a subscription, and not an operator's."""
-    return disabled_reason is not None and _OWN_REASON.match(disabled_reason) is not None
+    """Return whether a reason has exactly the form in which Leveret writes it, and is not an operator's."""
+    return disabled_reason is not None and _OWN_REASON.fullmatch(disabled_reason) is not None
 
 
 def much_the_same(one: Failing | None, other: Failing | None) -> bool:

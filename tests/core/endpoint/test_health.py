@@ -118,5 +118,8 @@ def test_a_reason_says_whether_it_is_for_long_failure() -> None:
     assert is_own_reason(f"{gone_note(5 * DAY)}: HTTP 503")
     assert is_own_reason("HTTP 410")
     assert is_own_reason("webhook-delivery: disable; HTTP 200")
+    assert is_own_reason("HTTP 410; Location: https://a.example/; gone\nfor good")
+    for by_hand in ("HTTP 503 for days", "every attempt failed for weeks", "webhook-delivery: disabled it"):
+        assert not is_own_reason(by_hand)
     assert not is_own_reason("the customer asked for it")
     assert not is_own_reason(None)
