@@ -64,7 +64,7 @@ class Series:
         self.deliveries = self._counter("deliveries", "Deliveries that ended, by verdict.", "verdict")
         text = "From an event's arrival to the end of the attempt that delivered it."
         self.delivery = self._histogram("delivery_seconds", text, DELIVERY_S).labels()
-        text = "Age of the oldest event whose delivery is in flight, or failed or was deferred in a minute."
+        text = "Age of the oldest event in flight, or that failed or was deferred, not by hand, in a minute."
         self.oldest_delivery = self._gauge("oldest_delivery_seconds", text)
         text = "When the oldest event arrived that waits by the books of this worker (Unix time). 0: none."
         self.oldest_waiting = self._gauge("oldest_waiting_timestamp_seconds", text)

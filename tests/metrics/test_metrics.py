@@ -118,13 +118,15 @@ def test_the_number_of_series_is_bounded() -> None:
     for way in ("replayed", "archived", "purged"):
         series.parked_age.labels(way)
 
-    observe.troubles.look({}, 0.0)
+    observe.troubles.look({}, 0.0, frozenset().__contains__)
     observe.began("1.0", "3.11")
     for number in range(50_000):
         observe.troubles.failed(f"s{number}", Outcome(OutcomeKind.DNS, 0.1))
     for now in (1.0, 20.0):
         wanted = observe.troubles.wanted(now)
-        observe.troubles.look({each: EndpointNow(f"t{each}", each) for each in wanted}, now)
+        observe.troubles.look(
+            {each: EndpointNow(f"t{each}", each) for each in wanted}, now, frozenset().__contains__
+        )
 
     samples = sum(len(family.samples) for family in series.registry.collect())
 

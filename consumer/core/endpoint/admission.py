@@ -44,6 +44,7 @@ class Hold(NamedTuple):
     defer: Defer
     reason: str  #: breaker | paced | paused | slow | saturated | locked
     reserved: bool = False  #: the time is reserved for this delivery: no fresh one goes before it
+    by_hand: bool = False  #: an operator paused the subscription or opened the breaker
 
 
 Admission: TypeAlias = Send | Wait | Hold
@@ -194,7 +195,8 @@ class AdmissionControl:
         if self._limits.locked:  # the delivery comes back, and is parked
             return Hold(Defer(now), "locked")
         if self._limits.paused:  # the end of the pause is unknown, and asking again costs little
-            return self._held(now, now + PAUSED_LOOK_S, HELD_INTERVAL_S, "paused")
+            hold = self._held(now, now + PAUSED_LOOK_S, HELD_INTERVAL_S, "paused")
+            return hold._replace(by_hand=True)
         return None
 
     def _ahead_of_pace(self, now: float, *, reserved: bool) -> Hold | None:
@@ -223,11 +225,13 @@ class AdmissionControl:
 
     def _held_by_breaker(self, now: float) -> Hold:
         state, policy, until = self.breaker, self._limits.breaker, now
+        by_hand = isinstance(state, Open) and state.forced
         if isinstance(state, Open):
             until = now + PAUSED_LOOK_S if state.forced else breaker.due_at(state, policy)
         elif isinstance(state, Probing):  # the longer it hangs, the less often deliveries ask again
             until = now + max(PROBE_PAUSE_S, policy.probe_timeout_s - (state.until - now))
-        return self._held(now, max(until, self.pace.held_until), HELD_INTERVAL_S, "breaker")
+        hold = self._held(now, max(until, self.pace.held_until), HELD_INTERVAL_S, "breaker")
+        return hold._replace(by_hand=by_hand)
 
     def _held(self, now: float, earliest: float, least_s: float, reason: str) -> Hold:
         """Reserve by the speed of the endpoint while it is well: the delivery waits for more than a slot."""

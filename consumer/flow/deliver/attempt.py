@@ -115,7 +115,7 @@ class Attempts:
         if hold is None:
             return None
         subscription = endpoint.subscription
-        self._context.observe.deferred(event, subscription, hold.defer, hold.reason)
+        self._context.observe.deferred(event, subscription, hold)
         last = deadline(subscription.retry, event.arrived_at, event.expires_at, message.late_s)
         return Result(subscription, None, Defer(min(hold.defer.until, last)), now)
 

@@ -166,7 +166,7 @@ class FanOut:
             )
             if isinstance(admission, Hold):
                 holds.append((subscription, admission))
-                self._context.observe.deferred(message.event, subscription, admission.defer, admission.reason)
+                self._context.observe.deferred(message.event, subscription, admission)
             else:
                 sends.append(Target(endpoint, admission.epoch, isinstance(admission, Wait)))
         return sends, holds

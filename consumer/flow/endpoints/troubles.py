@@ -5,6 +5,7 @@ Data flow: Observer names the subscriptions -> Subscriptions, Endpoints -> :clas
 
 from __future__ import annotations
 
+from consumer.core.endpoint.breaker import Open
 from consumer.core.endpoint.trouble_book import EndpointNow
 from consumer.core.subscription.subscription import Subscription
 from consumer.flow.endpoints.endpoints import Endpoints
@@ -24,8 +25,19 @@ class EndpointTroubles:
         """Bring the series of subscriptions up to date; *now* is in Unix seconds."""
         troubles = self._observe.troubles
         found = {each: self._subscriptions.get(each) for each in troubles.wanted(now)}
-        troubles.look({each: self._now(one) for each, one in found.items() if one is not None}, now)
+        endpoints = {each: self._now(one) for each, one in found.items() if one is not None}
+        troubles.look(endpoints, now, self._is_set_aside)
         self._observe.secrets_checked(now)
+
+    def _is_set_aside(self, subscription_id: str) -> bool:
+        """Return whether a breaker was opened by hand, or its subscription is disabled or paused."""
+        subscription, endpoint = (
+            self._subscriptions.get(subscription_id),
+            self._endpoints.known(subscription_id),
+        )
+        if subscription is None or endpoint is None or not subscription.enabled or subscription.paused:
+            return True
+        return isinstance(endpoint.breaker, Open) and endpoint.breaker.forced
 
     def _now(self, subscription: Subscription) -> EndpointNow:
         endpoint = self._endpoints.known(subscription.id)

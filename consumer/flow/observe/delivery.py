@@ -9,6 +9,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from itertools import pairwise
 from typing import Any, NamedTuple
 
+from consumer.core.endpoint.admission import Hold
 from consumer.core.fairness.queue import Standing
 from consumer.core.message.delivery import DeliveryMessage
 from consumer.core.message.oldest_owed import OldestOwed
@@ -259,21 +260,26 @@ class DeliveryReporter(Reporter):
             series.retries_by_kind.labels(outcome.kind.value).inc()
             series.retry_wait.observe(wait_s)
 
-    def deferred(self, event: Event, subscription: Subscription, until: Defer, reason: str) -> None:
-        """Count a target that may not be sent now; no attempt is spent."""
+    def deferred(self, event: Event, subscription: Subscription, hold: Hold) -> None:
+        """Count a target that may not be sent now; no attempt is spent.
+
+        One that an operator holds back is not late.
+        """
+        reason, until = hold.reason, hold.defer.until
         tally = self._deferrals.get(reason)
         if tally is None:
             tally = self._deferrals[reason] = self._series.tally(self._series.deferrals.labels(reason))
         tally.inc()
-        self._owed.saw(event.arrived_at)
+        if not hold.by_hand:
+            self._owed.saw(event.arrived_at)
         self._book.held(subscription.id, reason)
-        self._book.waits(subscription.id, until.until, event.arrived_at)
+        self._book.waits(subscription.id, until, event.arrived_at)
         self._log.debug(
             "delivery.deferred",
             event_id=event.id,
             **about(subscription),
             **traced(event),
-            until=round(until.until, 3),
+            until=round(until, 3),
             reason=reason,
         )
 

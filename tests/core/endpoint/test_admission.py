@@ -139,7 +139,18 @@ def test_a_locked_or_paused_subscription_is_sent_nothing() -> None:
             held = ask(admission, NOW)
             assert isinstance(held, Hold)
             assert held.reason == ("locked" if limits.locked else "paused")
+            assert held.by_hand is limits.paused
             assert admission.recall(state.epoch, NOW) is not None
+
+
+def test_a_breaker_that_was_opened_by_hand_holds_by_hand() -> None:
+    """A breaker that opened by itself does not: its delivery is late."""
+    admission, _ = control()
+    for state in (Open(NOW + 9.0, 1), Open(NOW + 9.0, 2, forced=True)):
+        admission.adopt(state, NOW)
+        held = ask(admission, NOW)
+        assert isinstance(held, Hold)
+        assert (held.reason, held.by_hand) == ("breaker", state.forced)
 
 
 def test_a_setting_that_changes_the_speed_frees_the_reservations() -> None:

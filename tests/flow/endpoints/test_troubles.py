@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from consumer.core.endpoint.trouble import SLICE_S
 from consumer.flow.endpoints.troubles import EndpointTroubles
 from tests.support.fakes_sender import Reply
@@ -33,3 +35,35 @@ async def test_the_state_of_a_failing_endpoint_is_shown() -> None:
     assert worker.count("subscription_breaker", subscription="acme/shop") == 2
     assert worker.count("subscription_waiting_deliveries", subscription="acme/shop") == 3
     assert worker.count("subscription_attempts_total", subscription="other", result="delivered") == 3
+
+
+@pytest.mark.parametrize("by", ["hand", "disabling", "Leveret", "pausing"])
+async def test_a_breaker_that_a_decision_keeps_open_hides_no_other(by: str) -> None:
+    """It is not the oldest open one, and its deliveries are not late: later outages raise their alerts."""
+    worker = Worker()
+    fields: dict[str, object] = {"breaker": {"failures": 1}, "retry": {"base_s": 60}}
+    shop = await worker.subscribe("shop", **fields)
+    looks = EndpointTroubles(worker.subscriptions, worker.endpoints, worker.observe)
+
+    def oldest() -> float | None:
+        worker.clock.passed_s += SLICE_S
+        looks.look(worker.clock.now())
+        return worker.count("breaker_oldest_open_timestamp_seconds")
+
+    worker.sender.on(SHOP, Reply(status=503))
+    await worker.handle(event_message(message_id="ord-1"))
+    assert oldest() != 0
+
+    match by:
+        case "hand":
+            worker.endpoints.force(shop)
+        case "Leveret":
+            worker.subscriptions.disable(shop, "HTTP 410")
+        case "disabling":
+            await worker.unsubscribe("shop")
+            await worker.subscribe("shop", enabled=False, **fields)
+        case _:
+            worker.store.paused.add(shop.id)
+            assert await worker.subscriptions.reload()
+
+    assert oldest() == 0

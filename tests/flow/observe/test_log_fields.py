@@ -6,6 +6,7 @@ from math import inf
 
 import pytest
 
+from consumer.core.endpoint.admission import Hold
 from consumer.core.errors import BrokerUnavailable, Refused, StoreUnavailable
 from consumer.core.model import Defer, Delivered, ParkReason
 from consumer.core.repeats import AGAIN_S
@@ -39,7 +40,7 @@ def test_lines_about_a_delivery_name_its_subscription_and_its_trace() -> None:
     desk, order = Desk(), event(trace=TRACE)
 
     desk.observe.started(order, subscription())
-    desk.observe.deferred(order, subscription(), Defer(START), "paced")
+    desk.observe.deferred(order, subscription(), Hold(Defer(START), "paced"))
     desk.observe.cancelled(order, "sub_1", "HTTP 404")
     desk.observe.parked(
         ParkReason.EXPIRED, "too old", subscription_id="sub_1", tenant="acme", trace_id=order.trace_id

@@ -10,10 +10,12 @@ from typing import Any
 
 import pytest
 
+from consumer.core.endpoint.admission import Hold
 from consumer.core.errors import BrokerUnavailable, Refused, Unroutable
 from consumer.core.message.parked import delivery_id
 from consumer.core.model import (
     Attempt,
+    Defer,
     Delivered,
     Outcome,
     OutcomeKind,
@@ -280,6 +282,10 @@ def test_a_stuck_delivery_is_seen_before_it_is_delivered() -> None:
     ages = [shown(inf, event().arrived_at + 400 + s) for s in range(1, 90)]
     assert ages[30] == 431
     assert ages[-1] == 0
+    desk.observe.deferred(event(), subscription(), Hold(Defer(START + 60), "paused", by_hand=True))
+    assert shown(inf, event().arrived_at + 600) == 0
+    desk.observe.deferred(event(), subscription(), Hold(Defer(START + 60), "paced"))
+    assert shown(inf, event().arrived_at + 600) == 600
 
 
 def test_a_delivery_is_timed_from_the_events_arrival() -> None:

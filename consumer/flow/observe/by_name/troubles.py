@@ -121,12 +121,16 @@ class Troubles:
         some = {**dict.fromkeys(self._shown), **dict.fromkeys(self.book.newcomers())}
         return {**some, **dict.fromkeys(self.book.suspects())} if self._is_due(now) else some
 
-    def look(self, endpoints: Mapping[str, EndpointNow], now: float) -> None:
-        """Bring all series up to date, and choose anew once in 15 s.
+    def look(
+        self, endpoints: Mapping[str, EndpointNow], now: float, is_set_aside: Callable[[str], bool]
+    ) -> None:
+        """Bring all series up to date; choose anew, and look for the oldest open breaker, once in 15 s.
 
         Args:
             endpoints: Of the subscriptions that are :meth:`wanted`; one that was removed is missing.
             now: Unix seconds.
+            is_set_aside: Returns whether the breaker of a subscription is open by a decision, so that nobody
+                waits for its endpoint.
         """
         new = self.book.begin(endpoints, now)
         for gone in [each for each in self._shown if each not in endpoints]:
@@ -134,10 +138,11 @@ class Troubles:
         if self._is_due(now):
             self._chosen = now
             self._choose(endpoints, self.book.judged(endpoints, now, new), now)
+            opened = (since for each, since in self.ajar.items() if not is_set_aside(each))
+            self._series.oldest_open.set(min(opened, default=0))
         self._show(endpoints, now)
         oldest_at = self.book.oldest_waiting_at(now)
         self._series.oldest_waiting.set(0 if oldest_at is None else oldest_at)
-        self._series.oldest_open.set(next(iter(self.ajar.values()), 0))
         self._series.disabled_itself.set(self.book.disabled_count)
 
     def _is_due(self, now: float) -> bool:
