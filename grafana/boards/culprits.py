@@ -79,8 +79,9 @@ SICK_TABLE = PanelSpec(
 TENANT_TABLE = PanelSpec(
     title="Rerouted or starved tenants",
     text="why: a rerouted tenant is noisy, and its new events take another queue so that others do not wait "
-    "behind them; a starved one waited for five or more rounds. In a round each tenant that waits gets its "
-    "share. other: all tenants without a series of their own.",
+    "behind them; a starved one waited for five or more rounds, or has work in hand and no job was started "
+    "for 60 s. In a round each tenant that waits gets its share. other: all tenants without a series of "
+    "their own.",
     queries=(
         Query(
             f'label_replace({REROUTED}, "why", "rerouted", "", "") or '

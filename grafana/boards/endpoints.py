@@ -17,7 +17,7 @@ SUBSCRIPTIONS = RowSpec(
     (
         PanelSpec(
             title="Subscriptions",
-            text="The subscriptions in most trouble, chosen anew each minute, as tenant/name; one that is "
+            text="The subscriptions in most trouble, chosen anew every 15 s, as tenant/name; one that is "
             "well again stays for some minutes. other: all others, with their highest latency and most "
             "parked entries, and the number of open breakers. trouble: share of the last minutes' work that "
             "failed or was held, and its cause. p95: 95 of 100 requests are faster. parked: without a "
@@ -65,7 +65,7 @@ ONE = RowSpec(
             unit="s",
             warn=5,
             bad=15,
-            runbook=DOWN,
+            runbook="one-endpoint-is-slow",
         ),
         PanelSpec(
             title="Waiting deliveries",

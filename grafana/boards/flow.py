@@ -129,7 +129,7 @@ TARGETS = RowSpec(
                 ),
             ),
             bad=1,
-            runbook="find-one-delivery",
+            runbook="the-balance-of-deliveries-is-broken",
         ),
         PanelSpec(
             title="Targets owed and ended",

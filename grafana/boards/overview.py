@@ -160,7 +160,8 @@ PRESSURE = RowSpec(
         ),
         PanelSpec.number(
             "Longest open",
-            "Time since the breaker opened that is open for the longest time.",
+            "Time since the breaker opened that is open for the longest time, apart from those that were "
+            "opened by hand, and those of disabled or paused subscriptions.",
             Query(age("leveret_breaker_oldest_open_timestamp_seconds"), "open for"),
             unit="s",
             warn=3_600,
@@ -174,7 +175,7 @@ PRESSURE = RowSpec(
             Query(most("leveret_subscriptions_disabled"), "disabled"),
             warn=1,
             values={"0": "none"},
-            runbook="one-endpoint-is-down",
+            runbook="an-endpoint-was-disabled",
         ),
         PanelSpec.number(
             "In flight",

@@ -183,7 +183,7 @@ INSIDE = RowSpec(
             unit="s",
             warn=1_209_600,
             bad=259_200,
-            runbook="it-does-not-start",
+            runbook="a-certificate-or-a-secret-is-about-to-expire",
         ),
     ),
     collapsed=True,
