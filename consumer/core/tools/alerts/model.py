@@ -21,7 +21,7 @@ RUNBOOK_URL: Final = "http://127.0.0.1:8080/runbook"
 """The page of the daemon with the default ``LEVERET_LISTEN``; the port of docker-compose.yml too."""
 
 DELIVERY_BOUNDS_S: Final = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 5, 15, 60, 300, 900, 3600, 14400, 86400)
-"""Upper bounds of the buckets of ``leveret_delivery_seconds``, in seconds; a test compares them with the series."""
+"""Upper bounds of the buckets of ``leveret_delivery_seconds``, in seconds; a test compares the two."""
 
 _LABEL: Final = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
 _MISFIT: Final = re.compile(r'["\\\n]')
