@@ -76,8 +76,9 @@ class OpenedEntries:
             entries.append(found[1])
             if found[1].locked is None and len(known) < KNOWN_MAX:
                 known[values[0]] = found
-        if not is_whole and len(before) + len(known) <= KNOWN_MAX:
-            known = before | known
+        if not is_whole:  # a read of some rows never forgets others
+            merged = before | known
+            known = merged if len(merged) <= KNOWN_MAX else before
         self._memory = (ring.keys, known)
         return entries
 

@@ -14,6 +14,7 @@ from consumer.core.errors import ConfigError, StoreUnavailable
 from consumer.core.store.audit import AuditFilter
 from consumer.core.subscription.subscription import subscription_id
 from consumer.edges.store import SqlStore
+from consumer.edges.store.rows import opened
 from tests.support.stores import Place, apply, execute, many, random_secret, shop, wanted
 
 Step = Callable[[Sequence[StoredEntry]], Merge]
@@ -167,6 +168,19 @@ async def test_only_other_rows_are_opened_again(place: Place) -> None:
 
     assert len(after) == 31
     assert {id(entry) for entry in before} < {id(entry) for entry in after}
+
+
+async def test_a_read_of_one_tenant_forgets_no_other(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where the memory has no room for the rows of that tenant."""
+    monkeypatch.setattr(opened, "KNOWN_MAX", 2)
+    store = place.open()
+    await apply(store, *(shop(tenant=tenant) for tenant in ("a", "b", "z")))
+    before = await store.entries()
+
+    await store.entries("z")
+    after = await store.entries()
+
+    assert [one is other for one, other in zip(before, after, strict=True)] == [True, True, False]
 
 
 async def test_remembered_secrets_end_with_their_key(sql_place: Place) -> None:
