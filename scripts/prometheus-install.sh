@@ -5,19 +5,22 @@ cd "$(dirname "$0")/.."
 
 has() { command -v "$1" >/dev/null; }
 
+is_installed() { dpkg-query -W -f '${Status}\n' "$1" 2>/dev/null | grep -q ' installed$'; }
+
 packages=""
-services=""
 if ! has prometheus || ! has promtool; then
     packages="prometheus"
-    services="prometheus prometheus-node-exporter"
 fi
 if ! has amtool || ! { has prometheus-alertmanager || has alertmanager; }; then
     packages="$packages prometheus-alertmanager"
-    services="$services prometheus-alertmanager"
 fi
 if [ -z "$packages" ]; then
     exit 0
 fi
+new="" # a package that was installed before keeps its service, which somebody may rely on
+for package in $packages; do
+    is_installed "$package" || new="$new $package"
+done
 # shellcheck disable=SC2086 # each word is a package
 if ! sh scripts/apt-install.sh $packages; then
     echo "prometheus-install: the tests need prometheus, promtool, alertmanager and amtool on PATH;" \
@@ -26,11 +29,14 @@ if ! sh scripts/apt-install.sh $packages; then
 fi
 has promtool && has amtool || { echo "prometheus-install: promtool or amtool is still not on PATH" >&2; exit 1; }
 
-# They were not installed before, so nobody relies on their services: keep those off at the next boot too.
+# Nobody relies on the services of new packages, which have the same names: keep those off at the next boot too.
 if has update-rc.d; then
     if [ "$(id -u)" = 0 ]; then disable="update-rc.d"; else disable="sudo -n update-rc.d"; fi
-    for service in $services; do
-        $disable "$service" disable >/dev/null 2>&1 || true
+    for package in $new; do
+        $disable "$package" disable >/dev/null 2>&1 || true
     done
 fi
-echo "prometheus-install: installed $packages; their system services are off (update-rc.d NAME enable)"
+echo "prometheus-install: installed $packages"
+if [ -n "$new" ]; then
+    echo "prometheus-install: these system services are off:$new (update-rc.d NAME enable)"
+fi
