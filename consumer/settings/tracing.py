@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 from typing import Annotated, Final
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 from pydantic import Field, SecretStr, field_validator, model_validator
 
@@ -26,7 +26,8 @@ class TracingSettings(Section):
     """URL of a collector that takes OTLP over HTTP, such as http://127.0.0.1:4318. Leveret adds /v1/traces
     unless the URL ends with it. Absent: no spans."""
     headers: SecretStr | None = None
-    """Headers for the collector, such as a token: `name=value`, several separated by commas."""
+    """Headers for the collector, such as a token: `name=value`, several separated by commas. Values are
+    percent-encoded as in OTEL_EXPORTER_OTLP_HEADERS: write %2C for a comma and %25 for a percent sign."""
     headers_file: Path | None = None
     """File that contains the headers, such as a mounted secret."""
     ca_file: Path | None = None
@@ -84,16 +85,18 @@ class TracingSettings(Section):
 
 
 def parse_headers(text: str) -> tuple[tuple[str, str], ...]:
-    """Read ``name=value,name=value``; a line break is a comma too.
+    """Read ``name=value,name=value``; a line break is a comma too. Values are percent-decoded.
 
     Raises:
         ValueError: an entry is something else; the text never repeats it, as it may be a secret.
 
-    Source: OpenTelemetry, "Configuration Options" (``OTEL_EXPORTER_OTLP_HEADERS``).
+    Source: OpenTelemetry, "Specifying headers via environment variables" (``OTEL_EXPORTER_OTLP_HEADERS``);
+    W3C Baggage, "value" (percent-encoded; ``+`` is a plus sign).
     """
     pairs = []
     for number, entry in enumerate(filter(None, (part.strip() for part in re.split(r"[,\n]", text))), 1):
         name, equals, value = (part.strip() for part in entry.partition("="))
+        value = unquote(value)
         if not equals or not _NAME.fullmatch(name) or not _VALUE.fullmatch(value):
             raise ValueError(f"entry {number} is not name=value in ASCII; separate entries by commas")
         pairs.append((name, value))

@@ -67,7 +67,18 @@ def test_headers_are_read_from_the_settings_or_a_file(tmp_path: Path) -> None:
     assert "dTpw" not in json.dumps(given.model_dump(mode="json")) + repr(given)
 
 
-@pytest.mark.parametrize("text", ["s3cret", "=s3cret", "a b=s3cret", "a=s3cret\u00e9", "ok=1,s3cret"])
+def test_values_of_headers_are_percent_encoded() -> None:
+    """As in OTEL_EXPORTER_OTLP_HEADERS, so that a value can contain a comma; a plus sign is no space."""
+    given = load_settings({HEADERS: "authorization=Basic%20dTpw+/==,x-list=a%2Cb%25,x-odd=50%"})
+
+    wanted = (("authorization", "Basic dTpw+/=="), ("x-list", "a,b%"), ("x-odd", "50%"))
+    assert given.tracing_headers() == wanted
+
+
+WRONG = ("s3cret", "=s3cret", "a b=s3cret", "a=s3cret\u00e9", "a=s3cret%0d%0ab: c", "ok=1,s3cret")
+
+
+@pytest.mark.parametrize("text", WRONG)
 def test_a_wrong_header_is_named_by_its_place(text: str, tmp_path: Path) -> None:
     """It may be a secret, so no error repeats it."""
     [fault] = faults({HEADERS: text})
