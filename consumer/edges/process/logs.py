@@ -14,7 +14,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from functools import partial
 from types import TracebackType
-from typing import Any, Literal, TextIO, TypeAlias
+from typing import Any, Final, Literal, TextIO, TypeAlias
 
 import orjson
 import structlog
@@ -24,11 +24,13 @@ from consumer.edges.process.log_writer import FLUSH_S, LogWriter
 
 LEVELS = {"debug": 10, "info": 20, "warning": 30, "error": 40}
 EXIT_FLUSH_S = 1.0  #: longest wait for the reader of the log when the process ends
+PASSED_BYTES: Final = 4_096  #: of a child's line that is not a JSON object
 
 Render: TypeAlias = Callable[[str, dict[str, Any]], bytes]
 """Makes a line of a level and of fields, one of which is ``event``."""
 
 _writer: LogWriter | None = None
+_is_json = False  #: whether the log contains only JSON
 
 
 def flush(limit_s: float = EXIT_FLUSH_S) -> bool:
@@ -37,9 +39,20 @@ def flush(limit_s: float = EXIT_FLUSH_S) -> bool:
 
 
 def pass_on(line: bytes) -> None:
-    """Write a line that a process of ours has rendered."""
-    if _writer is not None:
-        _writer.info(line)
+    """Write a line of a process of ours; in a JSON log, other text than a JSON object becomes an event."""
+    if _writer is None:
+        return
+    if _is_json and not _is_object(line):
+        text = line[:PASSED_BYTES].decode(errors="backslashreplace")
+        line = _render("warning", {"event": "library.logged", "logger": "api", "detail": text})
+    _writer.info(line)
+
+
+def _is_object(line: bytes) -> bool:
+    try:
+        return isinstance(orjson.loads(line), dict)
+    except orjson.JSONDecodeError:
+        return False
 
 
 def dropped() -> int:
@@ -57,12 +70,13 @@ async def flush_always() -> None:
 
 def configure(level: str, form: Literal["auto", "json", "console"], stream: TextIO | None = None) -> None:
     """Send every log line of *level* or above to *stream*, which is stderr by default."""
-    global _writer  # noqa: PLW0603 - one per process, like structlog's own configuration
+    global _writer, _is_json  # noqa: PLW0603 - one per process, like structlog's own configuration
     target = sys.stderr if stream is None else stream
     is_terminal = target.isatty()
     render: Render = _render
     if form == "console" or (form == "auto" and is_terminal):
         render = partial(_render_for_people, is_terminal=is_terminal)
+    _is_json = render is _render
     if _writer is not None:
         _writer.close(EXIT_FLUSH_S)
     _writer = LogWriter(target.buffer, lambda lines: render("error", {"event": "log.lost", "lines": lines}))

@@ -238,3 +238,21 @@ def test_other_libraries_errors_are_seen() -> None:
     assert "a library is old" in warning["detail"]
     assert (crash["event"], crash["level"]) == ("daemon.crashed", "error")
     assert "nobody caught it" in crash["exception"]
+
+
+def test_a_line_of_a_child_is_an_object_in_a_json_log() -> None:
+    """Its own lines stay as they are; other text is escaped, cut, and cannot forge a line."""
+    stream, _ = configured()
+
+    for line in (b'{"event": "api.started"}', b"Traceback\xff\x1b[2J", b'["list"]', b"{" * 100_000):
+        logs.pass_on(line)
+
+    own, trace, array, long = stream.lines()
+    assert own == {"event": "api.started"}
+    assert (trace["event"], trace["logger"], trace["detail"]) == (
+        "library.logged",
+        "api",
+        "Traceback\\xff\x1b[2J",
+    )
+    assert array["detail"] == '["list"]'
+    assert long["detail"] == "{" * logs.PASSED_BYTES
