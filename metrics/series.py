@@ -269,7 +269,7 @@ class Series:
         self.ready = self._gauge("ready", "1 while /readyz is green.")
         self.build = Info("leveret_build", "The version of Leveret and of Python.", registry=self.registry)
         # certificate: api | broker_client
-        text = "When a certificate of ours ends (Unix time), as it was read at the start."
+        text = "When a certificate of ours ends (Unix time), as the process that shows it started with it."
         self.certificate_expiry = self._gauge("certificate_expiry_timestamp_seconds", text, "certificate")
         # enabled: true | false
         self.subscriptions = self._gauge("subscriptions", "Subscriptions in memory.", "enabled")

@@ -4,17 +4,22 @@ Data flow: Settings -> socket -> child: ``leveret serve`` on that socket -> its 
 
 The socket is ours, so that a client that comes before the child serves, or between two children, only waits.
 The child writes a line to its standard output once it serves. It ends when its standard input does: with this
-process, however this process ends.
+process, however this process ends. Each child gets the worker's section ``[api]``: a file that was changed
+since cannot give the socket other rules, such as plain HTTP on a public address.
 """
 
 from __future__ import annotations
 
 import asyncio
+import json
+import os
 import socket
 import sys
 from asyncio.subprocess import PIPE, Process
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
-from typing import Final
+from pathlib import Path
+from typing import Final, TypeAlias
 
 import structlog
 
@@ -26,38 +31,48 @@ from consumer.web.listening import check_certificate, listen
 
 START_S: Final = 10.0  #: longest wait for the first child; deliveries matter more than requests
 STOP_S: Final = 15.0  #: seconds in which a child may end its requests; see consumer.web.server
+Started: TypeAlias = Callable[[], Awaitable[None]]
+"""Called each time that a child serves."""
+
+LINE_BYTES: Final = 262_144  #: a longer line of the child is passed on in parts
 _READ_BYTES: Final = 65_536
+_PACKAGE_FOLDER: Final = str(Path(__file__).parents[2])
 
 
 class ApiProcess:
     """The child that serves the API, and a new one whenever it ends."""
 
-    def __init__(self, settings: Settings, listening: socket.socket, stopping: asyncio.Event) -> None:
+    def __init__(
+        self, settings: Settings, listening: socket.socket, stopping: asyncio.Event, started: Started
+    ) -> None:
         """Start the first child.
 
         Args:
             settings: Settings of the worker.
             listening: Socket of the API; it is closed by :meth:`stop`.
             stopping: Set once this worker ends; an end of the child is no fault then.
+            started: Called each time that a child serves.
         """
         host, _ = settings.api.place()
         port = int(listening.getsockname()[1])
         self.url = url_of("https" if settings.api.uses_tls else "http", host, port)
+        self._values = json.dumps(settings.api.model_dump(mode="json"))
         self._socket = listening
         self._stopping = stopping
+        self._started = started
         self._child: Process | None = None
         self._is_serving = asyncio.Event()  #: since the first child serves
         self._keeping = asyncio.create_task(self._keep(), name="api process")
 
     @classmethod
-    def start(cls, settings: Settings, stopping: asyncio.Event) -> ApiProcess:
+    def start(cls, settings: Settings, stopping: asyncio.Event, started: Started) -> ApiProcess:
         """Listen on the address of the settings, and start the child that serves it.
 
         Raises:
             ConfigError: the address is taken or not of this machine, or a certificate cannot be used.
         """
         check_certificate(settings.api)
-        return cls(settings, listen(settings.api), stopping)
+        return cls(settings, listen(settings.api), stopping, started)
 
     async def serving(self) -> None:
         """Return once the API serves, or after :data:`START_S`: no client waits behind the first events."""
@@ -72,10 +87,7 @@ class ApiProcess:
             with suppress(ProcessLookupError):
                 self._child.terminate()
             await asyncio.wait({self._keeping}, timeout=STOP_S)
-        await end([self._keeping])
-        if self._child is not None:
-            with suppress(ProcessLookupError):
-                self._child.kill()
+        await end([self._keeping])  # it kills a child that still runs
 
     async def _keep(self) -> None:
         """Run one child after the other until the worker stops."""
@@ -84,8 +96,8 @@ class ApiProcess:
             began = loop.time()
             try:
                 code: int | str = await self._serve()
-            except OSError as error:
-                code = str(error)
+            except Exception as error:  # whatever ended this child, another one follows
+                code = f"{type(error).__name__}: {error}"
             if loop.time() - began > STEADY_S:
                 pause_s = FIRST_PAUSE_S
             with suppress(TimeoutError):  # a signal to all processes may end the child first
@@ -101,24 +113,41 @@ class ApiProcess:
         Raises:
             OSError: it cannot be started.
         """
+        child = self._child = await self._start_child()
+        try:
+            if self._stopping.is_set():  # it was set while the child started
+                child.terminate()
+            if child.stdout is not None and await child.stdout.readline():
+                self._is_serving.set()
+                await self._started()
+            if child.stderr is not None:
+                await _pass_on(child.stderr)
+            return await child.wait()
+        finally:
+            self._child = None
+            if child.returncode is None:
+                with suppress(ProcessLookupError):
+                    child.kill()
+                await child.wait()
+
+    async def _start_child(self) -> Process:
         handle = self._socket.fileno()
-        child = self._child = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-m", "consumer", "serve", "--socket", str(handle)),
+        return await asyncio.create_subprocess_exec(
+            *(sys.executable, "-P", "-m", "consumer", "serve"),
+            *("--socket", str(handle), "--api", self._values),
             stdin=PIPE,
             stdout=PIPE,
             stderr=None if sys.stderr.isatty() else PIPE,  # at a terminal each process may write by itself
+            env=_environment(os.environ),
             pass_fds=(handle,),
             start_new_session=True,  # Ctrl-C is for this process, which ends the child after its drain
         )
-        if self._stopping.is_set():  # it was set while the child started
-            child.terminate()
-        if child.stdout is not None and await child.stdout.readline():
-            self._is_serving.set()
-        if child.stderr is not None:
-            await _pass_on(child.stderr)
-        code = await child.wait()
-        self._child = None
-        return code
+
+
+def _environment(own: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables of a child, which finds this package before any other one of the same name."""
+    before = own.get("PYTHONPATH")
+    return {**own, "PYTHONPATH": os.pathsep.join([_PACKAGE_FOLDER, *([before] if before else [])])}
 
 
 async def _pass_on(lines: asyncio.StreamReader) -> None:
@@ -128,5 +157,8 @@ async def _pass_on(lines: asyncio.StreamReader) -> None:
         *whole, rest = (rest + part).split(b"\n")
         for line in whole:
             logs.pass_on(line)
+        if len(rest) > LINE_BYTES:
+            logs.pass_on(rest)
+            rest = b""
     if rest:
         logs.pass_on(rest)

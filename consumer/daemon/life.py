@@ -10,7 +10,9 @@ import gc
 import os
 import signal
 from collections.abc import Coroutine, Iterable, Mapping, Sequence
+from functools import partial
 from math import inf
+from pathlib import Path
 from typing import Any
 
 import uvloop
@@ -23,7 +25,7 @@ from consumer.daemon.readiness import API_STARTS
 from consumer.daemon.start_report import StartReport
 from consumer.edges.management.reach import reach_broker
 from consumer.edges.process import logs
-from consumer.edges.process.certificates import own_certificates, read_ends
+from consumer.edges.process.certificates import api_certificate, broker_certificate, read_ends
 from consumer.edges.process.startup import raise_handle_limit
 from consumer.settings import Settings
 from consumer.tasks import TaskEnded, end, error_of
@@ -74,9 +76,10 @@ class Life:
         port = await worker.health.start(settings.listen_host, settings.listen_port)
         outside.sender.guard.protect(settings.listen_host, port)
         if settings.api.listen is not None:
-            self._api = ApiProcess.start(settings, worker.stopping)
+            shown = partial(self._read_certificate, api_certificate(settings))
+            self._api = ApiProcess.start(settings, worker.stopping, shown)
         self._report_start(port)
-        await self._read_certificates()
+        await self._read_certificate(broker_certificate(settings))
         routines = (
             *self._routines(),
             ("start", self._start.run(worker.readiness.unready, self._urls(port))),
@@ -113,9 +116,8 @@ class Life:
         urls = {"health": f"{place}/readyz", "metrics": f"{place}/metrics"}
         return urls if self._api is None else {**urls, "api": self._api.url}
 
-    async def _read_certificates(self) -> None:
-        """Read the certificates once: the running process shows those of its start, whatever comes later."""
-        files = own_certificates(self._worker.settings)
+    async def _read_certificate(self, files: Mapping[str, Path]) -> None:
+        """Read a certificate once for each process that shows it, which ignores later changes."""
         self._observe.certificates_read(*await asyncio.to_thread(read_ends, files))
 
     def _report_start(self, port: int) -> None:

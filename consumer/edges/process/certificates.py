@@ -1,6 +1,7 @@
 """Read when our own certificates end: those that the worker shows to the broker and to callers of the API.
 
-Data flow: settings -> :func:`own_certificates` -> :func:`read_ends` (in a thread, at the start) -> Observer.
+Data flow: settings -> :func:`broker_certificate`, :func:`api_certificate` -> :func:`read_ends` (in a thread,
+at the start of the process that shows the certificate) -> Observer.
 """
 
 from __future__ import annotations
@@ -13,10 +14,16 @@ from cryptography.x509 import load_pem_x509_certificates
 from consumer.settings import Settings
 
 
-def own_certificates(settings: Settings) -> Mapping[str, Path]:
-    """Return the PEM file of each certificate that the settings name, by the label of its series."""
-    found = {"api": settings.api.tls_certificate, "broker_client": settings.amqp.cert_file}
-    return {label: Path(path) for label, path in found.items() if path is not None}
+def broker_certificate(settings: Settings) -> Mapping[str, Path]:
+    """Return the PEM file that the worker shows to the broker, by the label of its series, if it has one."""
+    file = settings.amqp.cert_file
+    return {} if file is None else {"broker_client": Path(file)}
+
+
+def api_certificate(settings: Settings) -> Mapping[str, Path]:
+    """Return the PEM file of the API beside a worker, by the label of its series, if it has one."""
+    file = settings.api.tls_certificate
+    return {} if file is None or settings.api.listen is None else {"api": file}
 
 
 def read_ends(files: Mapping[str, Path]) -> tuple[dict[str, float], dict[str, str]]:

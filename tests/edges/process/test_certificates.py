@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
-from consumer.edges.process.certificates import own_certificates, read_ends
+from consumer.edges.process.certificates import api_certificate, broker_certificate, read_ends
 from consumer.settings import load_settings
 from tests.support.servers.certificates import Authority
 
@@ -26,7 +26,11 @@ def test_the_first_end_in_each_file_counts(tmp_path: Path) -> None:
 
 
 def test_the_settings_name_them() -> None:
-    """Without TLS of our own there is none."""
-    assert own_certificates(load_settings({})) == {}
-    files = {"LEVERET_AMQP__CERT_FILE": "client.pem", "LEVERET_AMQP__KEY_FILE": "client.key"}
-    assert own_certificates(load_settings(files)) == {"broker_client": Path("client.pem")}
+    """Without TLS of our own there is none, and a worker without an API shows none to callers."""
+    assert broker_certificate(load_settings({})) == api_certificate(load_settings({})) == {}
+    client = {"LEVERET_AMQP__CERT_FILE": "client.pem", "LEVERET_AMQP__KEY_FILE": "client.key"}
+    assert broker_certificate(load_settings(client)) == {"broker_client": Path("client.pem")}
+    server = {"LEVERET_API__TLS_CERTIFICATE": "api.pem", "LEVERET_API__TLS_KEY": "api.key"}
+    assert api_certificate(load_settings(server)) == {}
+    beside = server | {"LEVERET_API__LISTEN": "127.0.0.1:0"}
+    assert api_certificate(load_settings(beside)) == {"api": Path("api.pem")}
