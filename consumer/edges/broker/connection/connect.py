@@ -134,9 +134,7 @@ async def connect(options: AmqpOptions, name: str) -> AbstractConnection:
     for url in await _current_urls(options):
         address = URL(url).update_query({"heartbeat": int(options.heartbeat_s), "name": f"leveret {name}"})
         try:
-            connection = await aio_pika.connect(
-                address, timeout=options.connect_timeout_s, ssl_context=options.tls
-            )
+            connection = await _open(address, options)
         except CONNECTION_ERRORS as error:
             faults.append(f"{shown_url(url)}: {_reason(error)}")
             silent = silent or await _is_silent(address, error)
@@ -147,6 +145,21 @@ async def connect(options: AmqpOptions, name: str) -> AbstractConnection:
     if silent:
         remedy = (None if options.diagnose is None else await options.diagnose()) or SILENT
     raise BrokerUnavailable(f"no broker answered: {'; '.join(faults)}; {remedy}")
+
+
+async def _open(address: URL, options: AmqpOptions) -> AbstractConnection:
+    """Open a connection, and close one that failed.
+
+    The finalizer of the library closes it otherwise, in a task of its own. At the end of the loop that task
+    never runs, and Python warns of a coroutine that was never awaited.
+    """
+    connection = aio_pika.Connection(address, ssl_context=options.tls)
+    try:
+        await connection.connect(timeout=options.connect_timeout_s)
+    except BaseException:
+        await connection.close()
+        raise
+    return connection
 
 
 def _bound_frames(connection: AbstractConnection) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+import logging
 import secrets
 import socket
 from collections.abc import Iterator
@@ -219,3 +221,26 @@ async def test_a_broker_that_is_away_is_asked_nothing() -> None:
 
     with pytest.raises(BrokerUnavailable, match="is it up, and is LEVERET_AMQP_URL right"):
         await connect(options, "test")
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1:1", "nowhere.invalid"])
+def test_a_failed_connection_leaves_nothing_to_the_garbage_collector(
+    host: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The library closes it in a task, which never runs if the collector comes at the end of the loop."""
+    caplog.set_level(logging.CRITICAL, "aiormq.connection")  # a captured record would keep the connection
+
+    async def refused() -> None:
+        with pytest.raises(BrokerUnavailable):
+            await connect(AmqpOptions(urls=(f"amqp://u:hush@{host}/",)), "test")
+
+    gc.disable()
+    try:
+        with asyncio.Runner() as runner:
+            runner.run(refused())
+            gc.collect()
+            left = asyncio.all_tasks(runner.get_loop())
+    finally:
+        gc.enable()
+
+    assert left == set()
