@@ -12,13 +12,11 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import socket
 import sys
 from asyncio.subprocess import PIPE, Process
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from pathlib import Path
 from typing import Final, TypeAlias
 
 import structlog
@@ -26,6 +24,7 @@ import structlog
 from consumer.core.text.hosts import url_of
 from consumer.edges.process import logs
 from consumer.settings import Settings
+from consumer.settings.load import child_environment
 from consumer.tasks import FIRST_PAUSE_S, LONGEST_PAUSE_S, STEADY_S, end
 from consumer.web.listening import check_certificate, listen
 
@@ -36,7 +35,6 @@ Started: TypeAlias = Callable[[], Awaitable[None]]
 
 LINE_BYTES: Final = 262_144  #: a longer line of the child is passed on in parts
 _READ_BYTES: Final = 65_536
-_PACKAGE_FOLDER: Final = str(Path(__file__).parents[2])
 
 
 class ApiProcess:
@@ -138,16 +136,10 @@ class ApiProcess:
             stdin=PIPE,
             stdout=PIPE,
             stderr=None if sys.stderr.isatty() else PIPE,  # at a terminal each process may write by itself
-            env=_environment(os.environ),
+            env=child_environment(),
             pass_fds=(handle,),
             start_new_session=True,  # Ctrl-C is for this process, which ends the child after its drain
         )
-
-
-def _environment(own: Mapping[str, str]) -> dict[str, str]:
-    """Return the variables of a child, which finds this package before any other one of the same name."""
-    before = own.get("PYTHONPATH")
-    return {**own, "PYTHONPATH": os.pathsep.join([_PACKAGE_FOLDER, *([before] if before else [])])}
 
 
 async def _pass_on(lines: asyncio.StreamReader) -> None:

@@ -107,6 +107,13 @@ def variable(name: str) -> str | None:
     return os.environ.get(name)
 
 
+def child_environment() -> Mapping[str, str]:
+    """Return the variables for a child, which finds this package before any other one of the same name."""
+    before = os.environ.get("PYTHONPATH")
+    folders = [str(Path(__file__).parents[2]), *([before] if before else [])]
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(folders)}
+
+
 def _find_file(environ: Mapping[str, str]) -> Path | None:
     named = environ.get(CONFIG_VARIABLE)
     if named:
