@@ -83,7 +83,12 @@ def test_one_line_each_with_the_remedy(run: Run, stored: Mapping[str, str]) -> N
     assert all(re.match(r"(fault|warning|note|ok) +[a-z]+ +\S.*: ", line) for line in lines)
     assert all("; " in line for line in lines if line.startswith(("fault", "warning")))
     quiet = run("doctor", "--quiet", **stored).stdout.splitlines()
-    assert [line for line in lines if not line.startswith("ok")] == quiet[:-1]
+    assert told([line for line in lines if not line.startswith("ok")]) == told(quiet[:-1])
+
+
+def told(lines: list[str]) -> list[str]:
+    """Return the lines without those on numbers that the management API knows only now and then."""
+    return [line for line in lines if "is not known yet" not in line]
 
 
 def test_no_line_contains_a_secret(run: Run, stored: Mapping[str, str], broker: BrokerEndpoint) -> None:
