@@ -17,6 +17,7 @@ class EventResult(StrEnum):
     UNMATCHED = "unmatched"  #: no subscription wants it
     DUPLICATE = "duplicate"  #: it is a repeated event, which was not sent again
     HELD = "held"  #: a copy of it is being handled; the event starts again later
+    PARKED = "parked"  #: it cannot be published again, which one of its deliveries needs
     GIVEN_BACK = "given_back"  #: the broker gives it out again
 
 

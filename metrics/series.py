@@ -66,7 +66,7 @@ class Series:
         self.delivery = self._histogram("delivery_seconds", text, DELIVERY_S).labels()
         text = "Age of the oldest event in flight, or that failed or was deferred, not by hand, in a minute."
         self.oldest_delivery = self._gauge("oldest_delivery_seconds", text)
-        text = "When the oldest event arrived that waits by the books of this worker (Unix time). 0: none."
+        text = "Arrival of the oldest waiting delivery that this process stored (Unix time). 0: none known."
         self.oldest_waiting = self._gauge("oldest_waiting_timestamp_seconds", text)
         # kind: consumer.core.model.OutcomeKind
         self.attempts = self._counter("attempts", "HTTP requests, by kind of result.", "kind")

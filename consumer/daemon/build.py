@@ -95,7 +95,8 @@ class Outside:
         metrics = settings.metrics
         self.observe = Observer(Series(self.registry, metrics.tenants), subscriptions=metrics.subscriptions)
         self.observe.began(version("leveret"), platform.python_version())
-        self.books = BooksFolder(settings.home / "books", self.observe.books).open()
+        books = BooksFolder(settings.home / "books", self.observe.books, settings.listen_port)
+        self.books = books.open()
         self.observe.books.follow(self.books)
         self.store = open_store(settings)
         self.record = StoreRecorder(self.store.records, self.observe, self.clock.now)

@@ -65,8 +65,8 @@ WELL = RowSpec(
         ),
         PanelSpec.number(
             "Oldest waiting",
-            "Age of the delivery that waits longest for its next attempt. One endpoint that is down for days "
-            "explains a great age.",
+            "Age of the delivery that waits longest for its next attempt, of those that the running workers "
+            "stored. One endpoint that is down for days explains a great age.",
             Query(age("leveret_oldest_waiting_timestamp_seconds"), "age"),
             unit="s",
             warn=3_600,

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from consumer.core.books import Balance, Books, Step
+from consumer.core.books import Balance, Books, Origin, Step
 from consumer.core.errors import BrokerUnavailable
 from consumer.core.message.delivery import headers_of
 from consumer.core.message.parked import parked_mark
@@ -192,6 +192,18 @@ async def test_a_bug_gives_its_message_back(worker: Worker) -> None:
 
     assert ticket.settles == ["reject"]
     assert (balance(worker).owed, balance(worker).owed_again, balance(worker).in_flight) == (1, 1, 0)
+
+
+def test_a_message_that_moves_without_a_target_takes_none_off_those_that_wait() -> None:
+    """It was held before its first request, and went on unread: another take counts it."""
+    books = Books()
+    targets = OpenTargets(books, lambda: False)
+    targets.read(Origin.WAITING)
+    targets.open(0)
+
+    targets.acked()
+
+    assert books.balance().waiting_messages == 0
 
 
 def test_an_ack_without_an_end_is_a_positive_rest() -> None:

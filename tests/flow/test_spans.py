@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
+from consumer.core.errors import FrameTooLarge
 from consumer.core.message.replay import replayed_delivery
 from consumer.core.model import OutcomeKind
 from consumer.core.spans.context import Sampling
@@ -94,6 +95,34 @@ async def test_each_result_of_an_event_has_a_span() -> None:
     results = [attributes(span.attributes)["leveret.event.result"] for span in desk.spans("process")]
     assert results == ["unmatched", "matched", "duplicate", "given_back"]
     assert [span.status.code for span in desk.spans("process")] == [0, 0, 0, 2]
+
+
+async def test_an_event_that_cannot_be_split_is_parked_in_its_span() -> None:
+    """Its headers fit into no frame."""
+    desk = SpanDesk()
+    worker = Worker(tracer=desk.tracer, max_targets_per_message=1)
+    await worker.subscribe_all("shop", "bank")
+    worker.publisher.faults = [FrameTooLarge(100_000, 4_096)] * 2
+    await worker.handle(event_message())
+
+    [span] = desk.spans("process")
+    assert (attributes(span.attributes)["leveret.event.result"], span.status.code) == ("parked", 2)
+    assert len(worker.publisher.to("parked.")) == 1
+
+
+async def test_an_event_whose_ack_gets_lost_is_given_back_in_its_span() -> None:
+    """Its channel closed during the request, which succeeded."""
+    desk = SpanDesk()
+    worker = Worker(tracer=desk.tracer)
+    await worker.subscribe("shop")
+    worker.sender.latency_s[SHOP] = 0.5
+    ticket = worker.offer(event_message())
+    await worker.clock.advance(0.1)
+    ticket.dead = True
+    await worker.intake.idle()
+
+    [span] = desk.spans("process")
+    assert attributes(span.attributes)["leveret.event.result"] == "given_back"
 
 
 async def test_a_repeated_event_that_waits_for_the_first_one_has_one_span() -> None:

@@ -308,8 +308,8 @@ def remembered(state: str, epoch: int, since: float, policy: BreakerPolicy) -> S
     if state == "closed":
         return Closed(epoch=epoch)
     if state == "forced":
-        return Open(math.inf, epoch, forced=True)
-    return Open(since + cooldown_s(policy, 1, 0.0), epoch)
+        return Open(math.inf, epoch, since=since, forced=True)
+    return Open(since + cooldown_s(policy, 1, 0.0), epoch, since=since)
 
 
 class Rotation:

@@ -79,7 +79,10 @@ class TroubleBook:
             track.waits.add(end, arrived_at)
 
     def freed(self, subscription: str) -> None:
-        """Count the deliveries of a subscription as waiting no longer: its breaker closed."""
+        """Count the deliveries of a subscription as waiting no longer.
+
+        Its breaker closed, or an operator kicked or cancelled them.
+        """
         track = self._tracks.get(subscription)
         if track is not None:
             self._waits.subtract(track.waits)

@@ -1,8 +1,8 @@
 """Keep the books of each worker in a small file in memory, so that a killed process loses none of them.
 
-Data flow: the first free file of the folder -> lock -> check -> mmap -> :class:`Books`. A write to the map is
-a write to memory: the kernel keeps it when the process is killed, and writes it to the disk in its time.
-After a power cut the file may be some seconds old.
+Data flow: the file of the worker's port, or the first free one -> lock -> check -> mmap -> :class:`Books`. A
+write to the map is a write to memory: the kernel keeps it when the process is killed, and writes it to the
+disk in its time. After a power cut the file may be some seconds old.
 """
 
 from __future__ import annotations
@@ -48,33 +48,58 @@ class _Locked:
 class BooksFolder:
     """The folder with one file for each worker that shares it."""
 
-    def __init__(self, folder: Path, observe: BooksReports) -> None:
+    def __init__(self, folder: Path, observe: BooksReports, port: int = 0) -> None:
+        """Bind to a folder.
+
+        Args:
+            folder: May be missing.
+            observe: Takes reports.
+            port: That this worker listens on: its file has this number. 0: the number of the first free file.
+        """
         self._folder = folder
+        self._own = self._numbered(port)
+        self._has_port = port > 0
         self._observe = observe
         self._kept: list[_Locked] = []  #: never closed: the lock ends with the process
 
     def open(self) -> Books:
-        """Return the books of the first file that no other worker has; raise nothing."""
+        """Return the books in this worker's file, or else in the first that is free; raise nothing."""
         try:
             self._folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)  # *mode* ignores the parents
             self._folder.mkdir(mode=0o700, exist_ok=True)
-            locked = self._first_free()
-        except OSError as error:
+            locked = self._inherited() or self._first_free()
+            self._kept.append(locked)
+            books = Books(memoryview(mmap.mmap(locked.handle, SIZE_BYTES))[len(HEAD) :].cast("q"))
+        except OSError as error:  # also of a file system without maps
             self._observe.unkept(str(self._folder), error)
             return Books()
-        self._kept.append(locked)
-        books = Books(memoryview(mmap.mmap(locked.handle, SIZE_BYTES))[len(HEAD) :].cast("q"))
         self._observe.opened(str(locked.path), books.interrupt())
         return books
 
+    def _numbered(self, number: int) -> Path:
+        return self._folder / f"worker-{number}.books"
+
+    def _inherited(self) -> _Locked | None:
+        """Return a free file without a port in its name, renamed to this worker's; None where it has its own.
+
+        Raises:
+            OSError: a file takes no lock.
+        """
+        if not self._has_port or self._own.exists():
+            return None
+        for path in filter(Path.exists, map(self._numbered, range(FILES_MAX))):
+            locked = self._lock(path)
+            if locked is not None:
+                return _renamed(locked, self._own)
+        return None
+
     def _first_free(self) -> _Locked:
-        """Return the first file that is free, locked, with the books of a worker in it.
+        """Return this worker's file, or else the first that is free; locked, with a worker's books in it.
 
         Raises:
             OSError: the folder takes no file or no lock, or all files are taken.
         """
-        for number in range(FILES_MAX):
-            path = self._folder / f"worker-{number}.books"
+        for path in (self._own, *map(self._numbered, range(FILES_MAX))):
             locked = self._lock(path) or self._lock(path)  # again, where a bad file was put aside
             if locked is not None:
                 return locked
@@ -107,6 +132,16 @@ class BooksFolder:
         path.replace(aside)
         self._observe.put_aside(str(aside), fault)
         return False
+
+
+def _renamed(locked: _Locked, path: Path) -> _Locked:
+    """Rename a locked file, unless *path* exists by now: another worker may have it."""
+    try:
+        path.hardlink_to(locked.path)
+        locked.path.unlink()
+    except OSError:
+        return locked
+    return _Locked(path, locked.handle)
 
 
 def _is_at(handle: int, path: Path) -> bool:

@@ -2,8 +2,9 @@
 
 Data flow: a finished take or attempt -> sampled or not -> Span as bytes -> the queue of the exporter.
 
-No span contains a path, a header, a body or baggage: a path may be a secret, as with chat services. An
-endpoint gets the producer's own traceparent, unchanged, if its subscription asks for it (``send_trace``).
+No span contains a path, a header, a body, an answer or baggage: a path may be a secret, as with chat
+services. An endpoint gets the producer's own traceparent, unchanged, if its subscription asks for it
+(``send_trace``).
 
 Source: OpenTelemetry semantic conventions, "Messaging spans", "RabbitMQ", "HTTP spans".
 """
@@ -17,7 +18,19 @@ from typing import Final, NamedTuple
 from opentelemetry.proto.trace.v1.trace_pb2 import Span, Status
 
 from consumer.core.message.delivery import DeliveryMessage
-from consumer.core.model import Attempt, Defer, Delivered, Drop, Outcome, Park, RawMessage, Retry, Verdict
+from consumer.core.model import (
+    Attempt,
+    Defer,
+    Delivered,
+    Drop,
+    Outcome,
+    OutcomeKind,
+    Park,
+    RawMessage,
+    Retry,
+    Verdict,
+)
+from consumer.core.retry.outcomes import KINDS
 from consumer.core.spans.context import Sampling, SpanContext, event_context
 from consumer.core.subscription.subscription import Subscription
 from consumer.core.text.urls import parse_url
@@ -29,6 +42,12 @@ SHARED_MAX: Final = 10_000
 
 _LOCAL_PARENT: Final = 0x101  #: flags of a span: sampled; its parent or link is known, and of this service
 _REMOTE_PARENT: Final = 0x301  #: the same, and its parent is of another service
+_FAILED: Final = frozenset({EventResult.PARKED, EventResult.GIVEN_BACK})  #: results that are errors of a span
+_OWN_WORDS: Final = frozenset(
+    (OutcomeKind.DNS, OutcomeKind.TLS, OutcomeKind.RESET, OutcomeKind.TIMEOUT_TOTAL, OutcomeKind.LOCAL)
+)
+"""Kinds whose detail never quotes an answer: neither of an endpoint nor of a proxy."""
+
 _VERDICTS: Final = {Delivered: "delivered", Retry: "retry", Defer: "defer", Park: "park", Drop: "drop"}
 
 
@@ -109,7 +128,7 @@ class OtlpTracer:
         put(span, "leveret.tenant", safe_text(event.tenant))
         put(span, "leveret.event.type", safe_text(event.type))
         put(span, "leveret.event.result", taken.result.value)
-        if taken.result is EventResult.GIVEN_BACK:
+        if taken.result in _FAILED:
             put(span, "error.type", taken.result.value)
             span.status.code = Status.STATUS_CODE_ERROR
         self._add(as_item(self._shared_of_queue(message) + span.SerializeToString()))
@@ -201,8 +220,10 @@ def _put_result(span: Span, outcome: Outcome, verdict: str) -> None:
     is_status = outcome.status is not None and outcome.kind.value.startswith("http_")
     put(span, "error.type", str(outcome.status) if is_status else outcome.kind.value)
     span.status.code = Status.STATUS_CODE_ERROR
-    if outcome.detail:
+    if outcome.kind in _OWN_WORDS:
         span.status.message = safe_text(outcome.detail)
+    elif outcome.status is None:
+        span.status.message = KINDS[outcome.kind].why
 
 
 def _random_id(size: int) -> bytes:

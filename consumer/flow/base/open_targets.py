@@ -35,7 +35,9 @@ class OpenTargets:
         self._origin = origin
 
     def open(self, count: int) -> None:
-        """Count *count* targets that are in flight from now on."""
+        """Count *count* targets that are in flight from now on; 0 makes no entry."""
+        if count == 0:  # the message may be held, and move on unread later
+            return
         self.count += count
         self._took = self._took or self._origin is Origin.WAITING
         self._books.add(self._origin, Step.OPENED, count)

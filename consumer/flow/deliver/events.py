@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from consumer.core.books import Step
+from consumer.core.errors import FrameTooLarge
 from consumer.core.event.decode import NeedsInbox, decode_event
 from consumer.core.event.seen_events import Seen, SeenEvents
 from consumer.core.message.delivery import DeliveryMessage, short_text
@@ -57,8 +58,12 @@ class Events:
         context, result = self._context, EventResult.GIVEN_BACK
         try:
             result = await self._handle(job, event)
+        except FrameTooLarge:  # the caller parks it
+            result = EventResult.PARKED
+            raise
         finally:
             if result is not EventResult.HELD:
+                result = EventResult.GIVEN_BACK if job.lost() else result  # its ack got lost
                 context.tracer.taken(EventTaken(event, raw, result, context.clock.now()))
 
     async def _handle(self, job: Job, event: Event) -> EventResult:

@@ -163,13 +163,14 @@ class Endpoints:
     def free(self, tenant: object, subscription_id: object) -> None:
         """Free the reservations of a tenant or a subscription; None means any.
 
-        Their deliveries were kicked or cancelled. An endpoint with a rate would wait for them, and send
-        nothing else.
+        Their deliveries were kicked or cancelled, and no longer count as waiting. An endpoint with a rate
+        would wait for them, and send nothing else.
         """
         for endpoint in self._known.values():
             of = endpoint.subscription
             if tenant in (None, of.tenant) and subscription_id in (None, of.id):
                 endpoint.reservations.free(self._now)
+                self._observe.deliveries_freed(of)
 
     def force(self, subscription: Subscription | None) -> None:
         """Open a breaker until it is reset, as an operator asks."""

@@ -38,6 +38,10 @@ class EndpointReporter(Reporter):
             self._series.breaker_openings.inc()
         self._log.warning("breaker.changed", **about(subscription), before=before, after=after)
 
+    def deliveries_freed(self, subscription: Subscription) -> None:
+        """Count the deliveries of a subscription as waiting no longer: they were kicked or cancelled."""
+        self.troubles.book.freed(subscription.id)
+
     def endpoint_disabled(self, subscription: Subscription, reason: str) -> None:
         """Report that a subscription was disabled."""
         self.troubles.book.disable(subscription.id)

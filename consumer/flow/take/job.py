@@ -54,7 +54,8 @@ class Job:
     def targets(self) -> OpenTargets:
         """Its targets in flight."""
         if self._targets is None:
-            self._targets = OpenTargets(self.keeper.books, self.lost)
+            alive = self.incoming.ticket.alive  # self.lost here would make a cycle that keeps the body
+            self._targets = OpenTargets(self.keeper.books, lambda: not alive())
         return self._targets
 
     def lost(self) -> bool:

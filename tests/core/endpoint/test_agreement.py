@@ -224,8 +224,8 @@ def test_an_answer_from_before_the_news_does_not_count() -> None:
     ("row", "expected"),
     [
         (("closed", 4), Closed(epoch=4)),
-        (("open", 5), Open(until=101.0, epoch=5)),
-        (("probing", 6), Open(until=101.0, epoch=6)),
+        (("open", 5), Open(until=101.0, epoch=5, since=100.0)),
+        (("probing", 6), Open(until=101.0, epoch=6, since=100.0)),
         (("disabled", 7), None),
         (("closed", 0), None),
     ],
@@ -274,7 +274,7 @@ def test_forced_open_travels_and_outranks_open() -> None:
     assert agreement.adopted(news, 100.0, 0.5) == forced
     assert agreement.outranks(news, Open(until=9.0, epoch=5))
     assert not agreement.outranks(news, breaker.reset(forced))
-    assert agreement.remembered("forced", forced.epoch, 100.0, EAGER) == forced
+    assert agreement.remembered("forced", forced.epoch, 100.0, EAGER) == replace(forced, since=100.0)
 
 
 def test_one_of_all_leads() -> None:

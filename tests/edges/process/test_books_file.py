@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
@@ -58,6 +59,12 @@ def reports() -> Reports:
     return Reports()
 
 
+def end(*folders: BooksFolder) -> None:
+    """Give the locks up, as the end of a process does; the books must be gone."""
+    for locked in [locked for folder in folders for locked in folder._kept]:
+        os.close(locked.handle)
+
+
 def test_the_books_outlive_a_kill(tmp_path: Path, reports: Reports) -> None:
     """The next process goes on; the targets in flight are interrupted."""
     argv = [sys.executable, "-c", KILLED, str(tmp_path / "books")]
@@ -76,6 +83,31 @@ def test_each_worker_has_a_file_of_its_own(tmp_path: Path, reports: Reports) -> 
 
     assert second.open().balance().owed == 0
     assert [name for name, _ in reports.openings] == ["worker-0.books", "worker-1.books"]
+
+
+def test_a_worker_goes_on_with_the_file_of_its_port(tmp_path: Path, reports: Reports) -> None:
+    """Two workers that start in another order have their numbers again; a second one of a port does not."""
+    for port in (8081, 8082):
+        folder = BooksFolder(tmp_path, reports, port)
+        folder.open().add(Origin.OWED, Step.OPENED, port)
+        end(folder)
+
+    folders = [BooksFolder(tmp_path, reports, port) for port in (8082, 8081, 8081)]
+    assert [folder.open().balance().owed for folder in folders] == [8082, 8081, 0]
+    assert reports.openings[-1] == ("worker-0.books", (0, 0))
+
+
+def test_a_worker_takes_over_a_file_without_a_port(tmp_path: Path, reports: Reports) -> None:
+    """Once: it has the name of the port from then on, and the next worker takes the next file."""
+    first, second = BooksFolder(tmp_path, reports), BooksFolder(tmp_path, reports)
+    first.open().add(Origin.OWED, Step.OPENED, 1)
+    second.open().add(Origin.OWED, Step.OPENED, 2)
+    end(first, second)
+
+    folders = [BooksFolder(tmp_path, reports, port) for port in (8082, 8081)]
+
+    assert [folder.open().balance().owed for folder in folders] == [1, 2]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["worker-8081.books", "worker-8082.books"]
 
 
 @pytest.mark.parametrize(

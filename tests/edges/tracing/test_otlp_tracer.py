@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
 from consumer.core.message.delivery import DeliveryMessage
 from consumer.core.model import Attempt, Delivered, Outcome, OutcomeKind, Retry
+from consumer.core.retry.outcomes import KINDS
 from consumer.edges.tracing import otlp_tracer
 from consumer.edges.tracing.otlp import TEXT_MAX
 from consumer.tracing_ports import EventResult, EventTaken
@@ -84,6 +86,33 @@ def test_the_span_of_an_attempt_is_named_as_the_conventions_ask() -> None:
     }
     for secret in ("T0KEN", "K3Y", "services", "H3ADER", "secret answer"):
         assert secret.encode() not in desk.items[0]
+
+
+@pytest.mark.parametrize(
+    ("failed", "message"),
+    [
+        (
+            outcome(OutcomeKind.PROTOCOL, None, "not a status line of HTTP/1: S3CRET"),
+            "the answer was not HTTP",
+        ),
+        (outcome(OutcomeKind.PROXY, None, "the proxy answers: S3CRET"), KINDS[OutcomeKind.PROXY].why),
+        (outcome(OutcomeKind.REFUSED, None, "the proxy answers: S3CRET"), "the connection was refused"),
+        (outcome(OutcomeKind.HTTP_5XX, 503, "S3CRET"), ""),
+        (outcome(OutcomeKind.PROTOCOL, 999, "S3CRET"), ""),
+        (outcome(OutcomeKind.TLS, None, "certificate has expired"), "certificate has expired"),
+    ],
+)
+def test_a_failure_quotes_no_answer(failed: Outcome, message: str) -> None:
+    """Neither of an endpoint nor of a proxy: a fixed text is in its place."""
+    desk = SpanDesk()
+    attempt = Attempt(1, START, failed.kind, failed.status, 0.25)
+    desk.tracer.attempted(
+        DeliveryMessage(event=event(), targets=()), subscription(), attempt, failed, Retry(1.0)
+    )
+
+    [span] = desk.spans()
+    assert span.status.message == message
+    assert b"S3CRET" not in desk.items[0]
 
 
 @settings(max_examples=100)

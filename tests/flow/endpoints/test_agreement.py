@@ -188,7 +188,8 @@ async def test_a_worker_alone_begins_with_the_store(worker: Worker) -> None:
 
     await worker.handle(event_message())
 
-    assert worker.endpoint(shop).breaker == Open(until=START + 20.0, epoch=7)
+    assert worker.endpoint(shop).breaker == Open(until=START + 20.0, epoch=7, since=START - 10.0)
+    assert worker.observe.troubles.ajar == {shop.id: START - 10.0}
     assert worker.sent("shop") == 0
     assert worker.record.states == []
 

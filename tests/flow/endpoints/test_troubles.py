@@ -10,6 +10,23 @@ from tests.support.fakes_sender import Reply
 from tests.support.worker import SHOP, Worker, event_message
 
 
+async def test_deliveries_that_are_kicked_or_cancelled_wait_no_longer() -> None:
+    """A control message of the command frees those of a tenant or a subscription."""
+    worker = Worker()
+    shop = await worker.subscribe("shop", retry={"max_attempts": 2, "base_s": 600}, breaker={"failures": 0})
+    worker.sender.on(SHOP, Reply(status=503))
+    book, now = worker.observe.troubles.book, worker.clock.now()
+    book.begin({}, now)
+    await worker.handle(event_message())
+    assert (book.waiting(now), book.waiting_of(shop.id, now)) == (1, 1)
+
+    worker.endpoints.free("beta", None)
+    assert book.waiting(now) == 1
+    worker.endpoints.free("acme", None)
+
+    assert (book.waiting(now), book.waiting_of(shop.id, now)) == (0, 0)
+
+
 async def test_the_state_of_a_failing_endpoint_is_shown() -> None:
     """Its attempts, waiting deliveries and breaker; a subscription without requests is listed if disabled."""
     worker = Worker()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
 from collections import Counter
 from itertools import groupby
 
@@ -290,3 +292,20 @@ async def test_the_lane_of_a_tenant_is_the_one_by_which_it_came_last() -> None:
 
     assert desk.intake.lanes_seen.lane_of("acme") == NAMES.lane(3)
     await desk.run_all()
+
+
+async def test_a_message_is_freed_as_soon_as_it_is_settled(worker: Worker) -> None:
+    """Its job is in no cycle of references, which would keep the body until a rare run of the collector."""
+    await worker.subscribe("shop")
+    ticket = FakeTicket()
+    gone = weakref.ref(ticket)
+    gc.disable()
+    try:
+        worker.intake.offer(Source.LANE, Incoming(event_message(), ticket))
+        del ticket
+        await worker.intake.idle()
+        await settled()
+        assert worker.sent("shop") == 1
+        assert gone() is None
+    finally:
+        gc.enable()
