@@ -35,7 +35,7 @@ class EndpointNow(NamedTuple):
 
 
 class _Track:
-    """What is remembered of one subscription."""
+    """The memory of one subscription."""
 
     __slots__ = ("recent", "waits")
 
