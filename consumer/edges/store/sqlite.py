@@ -15,7 +15,9 @@ import time
 from collections.abc import AsyncIterator, Hashable
 from contextlib import AsyncExitStack, asynccontextmanager, closing, suppress
 from pathlib import Path
+from threading import Thread
 from typing import Any, Final
+from weakref import WeakSet
 
 from sqlalchemy import URL, Connection, NullPool, event
 from sqlalchemy.exc import DisconnectionError, SQLAlchemyError
@@ -28,6 +30,7 @@ from consumer.edges.sqlite_file.opened import Opened, OpenedToRead
 from consumer.edges.store.database import Database
 
 POOL: Final = 4  #: readers at the same time; further ones wait, as to open the file is dear
+CLOSING_S: Final = 1.0  #: longest wait at the end for the thread of one connection
 KEPT_S: Final = 0.25  #: seconds after the last read until an open file is closed
 _MAX_AGE_S = 1
 """Longest age of an open file in seconds, as a file that was replaced while it was opened looks fresh."""
@@ -54,6 +57,7 @@ class SqliteDatabase(Database):
         self._still = self._open(STILL, OpenedToRead, poolclass=NullPool)
         self._writer = self._open(READ_WRITE, Opened, poolclass=NullPool)
         event.listen(self._writer.sync_engine, "begin", _begin)
+        self._threads: WeakSet[Thread] = WeakSet()  #: of the readers' connections, one each
         self._turn = asyncio.Lock()  #: of a writer: those that wait in SQLite would each hold a thread
 
     def fingerprint(self) -> Hashable:
@@ -120,8 +124,15 @@ class SqliteDatabase(Database):
             **pool,
         )
 
-    def _opened(self, _connection: object, record: ConnectionPoolEntry) -> None:
+    async def close(self) -> None:
+        """Close every connection; return once no thread of one will answer to this loop any more."""
+        await super().close()
+        for thread in list(self._threads):
+            await asyncio.to_thread(thread.join, CLOSING_S)
+
+    def _opened(self, connection: Any, record: ConnectionPoolEntry) -> None:
         record.info[_IDENTITY] = self._file.identity()
+        self._threads.add(connection.driver_connection._thread)
 
     def _taken(self, connection: object, record: ConnectionPoolEntry, _proxy: object) -> None:
         """Refuse an open file that was replaced: the pool then opens it anew."""
