@@ -80,6 +80,7 @@ BALANCED = "Unaccounted targets"
 
 SETTINGS: Mapping[str, str] = {
     "LEVERET_SENDING__CONCURRENCY": "6",  # so few that messages wait in hand for their turn
+    "LEVERET_FAIRNESS__TENANTS": '{"t04": 0.02}',  # it is served once in many rounds
     "LEVERET_TOPOLOGY__LANES": "2",
     "LEVERET_TOPOLOGY__DUE_QUEUES": "1",
     "LEVERET_TOPOLOGY__SPILL_QUEUES": "1",
@@ -188,12 +189,13 @@ def faults_of_files(prometheus: Prometheus, metrics: bytes) -> list[str]:
 
 
 def own_certificate(folder: Path) -> dict[str, str]:
-    """Write a certificate of the API for a day; return the settings that name it."""
+    """Write a certificate of the API for a day; return the settings of an API that serves with it."""
     made = Authority(folder).pair("127.0.0.1")
     names = {"CERTIFICATE": made.certificate, "KEY": made.key}
     for name, pem in names.items():
         (folder / f"api-{name.lower()}.pem").write_text(pem)
-    return {f"LEVERET_API__TLS_{name}": str(folder / f"api-{name.lower()}.pem") for name in names}
+    files = {f"LEVERET_API__TLS_{name}": str(folder / f"api-{name.lower()}.pem") for name in names}
+    return {"LEVERET_API__LISTEN": "127.0.0.1:0", **files}
 
 
 @asynccontextmanager
