@@ -34,16 +34,18 @@ class TaskReports(Protocol):
 
 
 @dataclass(slots=True)
-class _Trouble:
-    """A task that ended unexpectedly."""
+class Restarts:
+    """The pauses before the restarts of a task, or of a process, that ends unexpectedly."""
 
     pause_s: float = 0.0  #: before its next start
     began_at: float | None = None  #: its last start, in monotonic seconds; None while it waits for one
 
-    def ended(self) -> None:
-        """Wait for the next start, twice as long as the last time."""
-        self.pause_s = min(max(FIRST_PAUSE_S, 2 * self.pause_s), LONGEST_PAUSE_S)
+    def ended(self, now: float) -> float:
+        """Return the pause before its next start: twice the last one, or the first if it ran for long."""
+        last_s = 0.0 if self.is_over(now) else self.pause_s
+        self.pause_s = min(max(FIRST_PAUSE_S, 2 * last_s), LONGEST_PAUSE_S)
         self.began_at = None
+        return self.pause_s
 
     def began(self, now: float) -> None:
         """Note its start."""
@@ -66,16 +68,12 @@ class TaskHealth:
         """
         self._observe = observe
         self._now = now
-        self._troubles: dict[str, _Trouble] = {}
+        self._troubles: dict[str, Restarts] = {}
 
     def ended(self, name: str, error: BaseException) -> float:
         """Report the unexpected end of a task; return the pause before its next start, in seconds."""
         self._observe.task_failed(name, error)
-        known = self._troubles.get(name)
-        if known is None or known.is_over(self._now()):
-            known = self._troubles[name] = _Trouble()
-        known.ended()
-        return known.pause_s
+        return self._troubles.setdefault(name, Restarts()).ended(self._now())
 
     def began(self, name: str) -> None:
         """Note the start of a task."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from datetime import timedelta
@@ -15,7 +15,7 @@ from aiohttp import ClientSession, web
 from yarl import URL
 
 from bench.observe.ground import Ground, Settings, silent_port, tls_server
-from tests.support.processes.children import free_port
+from tests.support.servers.web_app import listening
 
 Make = Callable[[Ground], AbstractAsyncContextManager[Settings]]
 """Puts the fault in, gives the settings to run with, and takes it out again."""
@@ -171,24 +171,12 @@ def _shifted_clock(shift_s: float) -> Make:
             made.headers["Date"] = format_datetime(date, usegmt=True)
             return made
 
-        async with _serving(forward) as port:
+        app = web.Application()
+        app.router.add_get("/{tail:.*}", forward)
+        async with listening(app) as port:
             yield ground.settings(AMQP__MANAGEMENT_URL=f"http://127.0.0.1:{port}")
 
     return make
-
-
-@asynccontextmanager
-async def _serving(answer: Callable[[web.Request], Awaitable[web.Response]]) -> AsyncIterator[int]:
-    """Answer every GET on a port of loopback."""
-    app, port = web.Application(), free_port()
-    app.router.add_get("/{tail:.*}", answer)
-    runner = web.AppRunner(app, access_log=None)
-    await runner.setup()
-    await web.TCPSite(runner, "127.0.0.1", port).start()
-    try:
-        yield port
-    finally:
-        await runner.cleanup()
 
 
 @asynccontextmanager

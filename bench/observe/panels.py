@@ -94,7 +94,7 @@ async def empty_panels(prometheus: Prometheus, timeout_s: float) -> dict[str, li
 
 
 async def prove(bench: Bench) -> Sequence[Measured]:
-    """Ask every query under the load; look at the files and at what is exposed."""
+    """Ask every query under the load; look at the files, and at the series that are exposed."""
     async with (
         Broker(bench) as broker,
         watched(bench.folder, broker.url, broker.endpoint.prometheus_url) as (prometheus, daemon),

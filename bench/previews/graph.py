@@ -18,7 +18,7 @@ PALETTE: Final = (
 )
 LEFT, BOTTOM, TOP = 62, 18, 6
 TICKS = 4
-GAP_STEPS = 2.5  #: a longer gap between two points is no line
+GAP_STEPS = 2.5  #: points further apart, in steps, are not joined by a line
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

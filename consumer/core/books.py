@@ -65,12 +65,6 @@ class Balance(NamedTuple):
     lost: int
     waiting_messages: int  #: delivery messages that were confirmed and not yet acked; may be negative
 
-    @property
-    def rest(self) -> int:
-        """Return the targets that were owed and are nowhere in the books."""
-        accounted = self.delivered + self.parked + self.cancelled + self.waiting + self.in_flight
-        return self.owed - self.owed_again - accounted
-
 
 class Books:
     """The books of one worker."""

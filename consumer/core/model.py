@@ -17,7 +17,10 @@ OPERATORS: Final = "leveret"
 """The tenant of operational events. Only a worker publishes them, and they bypass the lanes. An event from a
 lane that names this tenant is refused, whoever published it."""
 
-_TRACE_ID = re.compile(r"[0-9a-f]{2}-([0-9a-f]{32})-")
+TRACEPARENT: Final = re.compile(
+    r"(?!ff)[0-9a-f]{2}-((?!0{32})[0-9a-f]{32})-((?!0{16})[0-9a-f]{16})-([0-9a-f]{2})"
+)
+"""Trace id, parent id and flags. Source: W3C Trace Context, "traceparent Header Field Values"."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -77,12 +80,15 @@ class Event:
 
     @property
     def trace_id(self) -> str | None:
-        """The 32 hex digits in ``traceparent`` that name the event's trace; None without a trace.
+        """The 32 hex digits in ``traceparent`` that name the event's trace; None without a valid one."""
+        parent = self.trace_parent
+        return None if parent is None else parent[0]
 
-        Source: W3C Trace Context, "traceparent Header Field Values".
-        """
-        found = _TRACE_ID.match(str(self.trace.get("traceparent")))
-        return None if found is None else found[1]
+    @property
+    def trace_parent(self) -> tuple[str, str, str] | None:
+        """The hex digits of trace id, parent id and flags in ``traceparent``; None without a valid one."""
+        found = TRACEPARENT.fullmatch(str(self.trace.get("traceparent"))) if self.trace else None
+        return None if found is None else (found[1], found[2], found[3])
 
 
 class OutcomeKind(StrEnum):

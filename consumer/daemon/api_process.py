@@ -25,7 +25,7 @@ from consumer.core.text.hosts import url_of
 from consumer.edges.process import logs
 from consumer.settings import Settings
 from consumer.settings.load import child_environment
-from consumer.tasks import FIRST_PAUSE_S, LONGEST_PAUSE_S, STEADY_S, end
+from consumer.tasks import Restarts, end
 from consumer.web.listening import check_certificate, listen
 
 START_S: Final = 10.0  #: longest wait for the first child; deliveries matter more than requests
@@ -48,7 +48,7 @@ class ApiProcess:
         Args:
             settings: Settings of the worker.
             listening: Socket of the API; it is closed by :meth:`stop`.
-            stopping: Set once this worker ends; an end of the child is no fault then.
+            stopping: Set once this worker ends; from then on the child may end.
             started: Called each time that a child serves.
         """
         host, _ = settings.api.place()
@@ -89,19 +89,16 @@ class ApiProcess:
 
     async def _keep(self) -> None:
         """Run one child after the other until the worker stops."""
-        loop, pause_s = asyncio.get_running_loop(), FIRST_PAUSE_S
+        loop, restarts = asyncio.get_running_loop(), Restarts()
         while not self._stopping.is_set():
-            began = loop.time()
+            restarts.began(loop.time())
             try:
                 code: int | str = await self._serve()
             except Exception as error:  # whatever ended this child, another one follows
                 code = f"{type(error).__name__}: {error}"
-            if loop.time() - began > STEADY_S:
-                pause_s = FIRST_PAUSE_S
             with suppress(TimeoutError):  # a signal to all processes may end the child first
-                await asyncio.wait_for(self._stopping.wait(), pause_s)
+                await asyncio.wait_for(self._stopping.wait(), restarts.ended(loop.time()))
                 break
-            pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
             structlog.get_logger().error("api.ended", code=code)
         self._socket.close()  # a client must not wait for a child that never comes
 

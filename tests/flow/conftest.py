@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 import pytest
 
 from tests.support.fakes import VirtualLoop
+from tests.support.flow.books import rest
 from tests.support.worker import Worker
 
 
@@ -23,5 +24,5 @@ def worker() -> Iterator[Worker]:
     worker = Worker()
     yield worker
     books = worker.context.books
-    assert (books.fault(), books.balance().lost, books.balance().rest) == (None, 0, 0)
+    assert (books.fault(), books.balance().lost, rest(books.balance())) == (None, 0, 0)
     assert worker.intake.running() or not books.balance().in_flight

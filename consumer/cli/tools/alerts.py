@@ -35,7 +35,7 @@ class Alerts:
         str, typer.Option(metavar="NAME", help="Our cluster, if that job scrapes several.")
     ] = ""
     by: Annotated[
-        str, typer.Option(metavar="LABELS", help="Labels that tell installations apart, with commas.")
+        str, typer.Option(metavar="LABELS", help="Labels by which installations differ, with commas.")
     ] = "job"
     label: Annotated[
         list[str] | None,

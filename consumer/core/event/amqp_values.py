@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import TypeGuard
 
 from consumer.core.errors import BadEvent
-from consumer.core.model import ParkReason
+from consumer.core.model import TRACEPARENT, ParkReason
 from consumer.core.text import rfc3339
 
 MAX_TEXT_BYTES = 2048  #: of one forwarded value; it keeps a delivery message's headers within one frame
@@ -16,7 +16,6 @@ MAX_TYPE_BYTES = 255  #: of an event type; AMQP's limit for a routing key and fo
 _INTEGER_BITS = 64  # the widest integer of AMQP
 _PLAIN_TYPE = re.compile(r"[A-Za-z0-9_]+(?:\.[A-Za-z0-9_]+)*")
 _NOT_IN_A_TYPE = re.compile(r"[^A-Za-z0-9_.]")
-_TRACEPARENT = re.compile(r"(?!ff)[0-9a-f]{2}-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}")
 _TRACESTATE = re.compile(r"[\x20-\x7e]{1,512}")
 
 
@@ -84,7 +83,7 @@ def trace_context(traceparent: object, tracestate: object) -> dict[str, str]:
     Source: W3C Trace Context, sections 3.2 and 3.3 (a state without a valid parent is dropped).
     """
     parent = as_text(traceparent) if traceparent is not None else None
-    if parent is None or _TRACEPARENT.fullmatch(parent) is None:
+    if parent is None or TRACEPARENT.fullmatch(parent) is None:
         return {}
     state = as_text(tracestate)
     if state is None or _TRACESTATE.fullmatch(state) is None:

@@ -41,8 +41,9 @@ class Sampling:
 
     def takes(self, event: Event, trace_id: bytes) -> bool:
         """Return whether spans of *event*, whose trace is *trace_id*, are recorded."""
-        if self.follows_parent and event.trace:
-            return event.trace["traceparent"][-1] in _SAMPLED
+        parent = event.trace_parent
+        if self.follows_parent and parent is not None:
+            return parent[2][-1] in _SAMPLED
         return int.from_bytes(trace_id[9:]) >= (1.0 - self.ratio) * (1 << _RANDOM_BITS)
 
 
@@ -53,12 +54,11 @@ def event_context(event: Event, arrived_at: float) -> SpanContext:
         event: Its ``traceparent`` names trace and parent, if it has one.
         arrived_at: Unix seconds when a worker first took the event, before any replay. An event that is taken
             twice has two spans.
-
-    Source: W3C Trace Context, "traceparent Header Field Values".
     """
     key = f"{event.tenant}\0{event.type}\0{event.id}\0{ceil_ms(arrived_at)}"
     mark = blake2b(key.encode(errors="replace"), digest_size=_TRACE_BYTES + _SPAN_BYTES).digest()
-    if not event.trace:
+    parent = event.trace_parent
+    if parent is None:
         return SpanContext(mark[:_TRACE_BYTES], mark[_TRACE_BYTES:])
-    _version, trace_id, parent_id, _flags = event.trace["traceparent"].split("-")
+    trace_id, parent_id, _flags = parent
     return SpanContext(bytes.fromhex(trace_id), mark[_TRACE_BYTES:], bytes.fromhex(parent_id))

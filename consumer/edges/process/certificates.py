@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from cryptography.x509 import load_pem_x509_certificates
-
+from consumer.core.subscription.access_entry import certificates
 from consumer.settings import Settings
 
 
@@ -37,9 +36,9 @@ def read_ends(files: Mapping[str, Path]) -> tuple[dict[str, float], dict[str, st
     ends, faults = {}, {}
     for label, path in files.items():
         try:
-            certificates = load_pem_x509_certificates(path.read_bytes())
+            found = certificates(path.read_text("utf-8"))
         except (OSError, ValueError) as error:
             faults[label] = str(error)
         else:
-            ends[label] = min(one.not_valid_after_utc.timestamp() for one in certificates)
+            ends[label] = min(one.not_valid_after_utc.timestamp() for one in found)
     return ends, faults

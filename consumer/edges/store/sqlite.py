@@ -127,7 +127,7 @@ class SqliteDatabase(Database):
     async def close(self) -> None:
         """Close every connection; return once no thread of one will answer to this loop any more."""
         await super().close()
-        for thread in list(self._threads):
+        for thread in [each for each in self._threads if each.is_alive()]:
             await asyncio.to_thread(thread.join, CLOSING_S)
 
     def _opened(self, connection: Any, record: ConnectionPoolEntry) -> None:

@@ -129,5 +129,5 @@ def about(subscription: Subscription) -> dict[str, object]:
 
 def traced(event: Event) -> dict[str, str]:
     """Return the field that joins a line to the event's trace; none without one."""
-    trace_id = event.trace_id if event.trace else None
+    trace_id = event.trace_id
     return {} if trace_id is None else {"trace_id": trace_id}

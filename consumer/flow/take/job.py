@@ -64,7 +64,7 @@ class Job:
 
     async def ack(self) -> None:
         """Settle the message, once each of its targets ended or is stored; see :meth:`Ticket.ack`."""
-        if not (self.lost() and self.targets.count):  # of a lost one those in flight are given back
+        if not (self.targets.count and self.lost()):  # of a lost one those in flight are given back
             self.targets.acked()
         await self.incoming.ticket.ack()
 

@@ -23,6 +23,7 @@ from tests.support.processes.children import free_port
 from tests.support.processes.postgres import Postgres
 from tests.support.servers.certificates import Authority
 from tests.support.servers.raw_server import Call, RawServer
+from tests.support.servers.web_app import listening
 from topology import check
 from topology.plan import TopologySpec, build_plan
 
@@ -213,18 +214,14 @@ def test_the_state_folder_is_looked_at(tmp_path: Path) -> None:
 )
 async def test_the_daemon_is_asked(status: int, text: str, expected: Level) -> None:
     """Ready, ready with notes, not ready, or another program at its address."""
-    port = free_port()
     app = web.Application()
 
     async def answer(_request: web.Request) -> web.Response:
         return web.Response(status=status, text=text)
 
     app.router.add_get("/readyz", answer)
-    runner = web.AppRunner(app)
-    await runner.setup()
-    await web.TCPSite(runner, "127.0.0.1", port).start()
-    [found] = await look_at_daemon(settings(LISTEN=f"127.0.0.1:{port}"))
-    await runner.cleanup()
+    async with listening(app) as port:
+        [found] = await look_at_daemon(settings(LISTEN=f"127.0.0.1:{port}"))
 
     assert (found.check, found.level) == (Check.DAEMON, expected)
 

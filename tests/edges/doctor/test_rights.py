@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Iterator
-from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 import httpx2
 import pytest
 
 from consumer.edges.doctor.rights import knows_hash_exchanges, missing_rights
+from tests.support.broker.limited_user import LimitedUser, limited_user
 from tests.support.broker.topology import SMALL, connected, standing
 from topology.permissions import Permissions, permissions
 from topology.plan import build_plan
@@ -19,34 +18,15 @@ NAMES = SMALL.names
 PLAN = build_plan(SMALL)
 
 
-@dataclass(frozen=True, slots=True)
-class User:
-    """A user of the test's virtual host."""
-
-    management: httpx2.Client
-    name: str
-    vhost: str
-    url: str
-
-    def grant(self, rights: Permissions) -> None:
-        """Give exactly these patterns."""
-        body = {"configure": rights.configure, "write": rights.write, "read": rights.read}
-        self.management.put(f"/api/permissions/{self.vhost}/{self.name}", json=body).raise_for_status()
-
-
 @pytest.fixture
-def user(management: httpx2.Client, vhost: str) -> Iterator[User]:
+def user(management: httpx2.Client, vhost: str) -> Iterator[LimitedUser]:
     """A user without the tag that the management API asks for."""
-    name, password = f"user-{secrets.token_hex(4)}", secrets.token_hex(8)
-    management.put(f"/api/users/{name}", json={"password": password, "tags": ""}).raise_for_status()
-    parts = urlsplit(vhost)
-    url = f"amqp://{name}:{password}@{parts.hostname}:{parts.port}{parts.path}"
-    yield User(management, name, parts.path[1:], url)
-    management.delete(f"/api/users/{name}").raise_for_status()
+    with limited_user(management, vhost) as made:
+        yield made
 
 
 @pytest.mark.parametrize("declares", [True, False])
-async def test_the_printed_rights_are_enough(vhost: str, user: User, declares: bool) -> None:
+async def test_the_printed_rights_are_enough(vhost: str, user: LimitedUser, declares: bool) -> None:
     """With the patterns of `topology permissions` nothing is missing, with and without declarations."""
     async with standing(vhost, SMALL):
         user.grant(permissions(SMALL, declare=declares))
@@ -92,7 +72,7 @@ async def test_the_printed_rights_are_enough(vhost: str, user: User, declares: b
     ],
 )
 async def test_each_missing_right_is_named(
-    vhost: str, user: User, rights: Permissions, expected: list[str]
+    vhost: str, user: LimitedUser, rights: Permissions, expected: list[str]
 ) -> None:
     """Configure, write and read are told apart, by name."""
     async with standing(vhost, SMALL):

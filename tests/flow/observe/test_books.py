@@ -9,6 +9,7 @@ from consumer.core.books import Books, Origin, Step
 from consumer.flow.observe.observer import Observer
 from metrics.series import Series
 from tests.support.fakes import RecordingLog
+from tests.support.flow.books import rest
 
 SHOWN = """
 leveret_targets_owed_total 9.0
@@ -39,4 +40,4 @@ def test_a_scrape_shows_the_books_as_they_are() -> None:
 
     lines = generate_latest(registry).decode().splitlines()
     assert set(SHOWN.split("\n")[1:-1]) <= set(lines)
-    assert books.balance().rest == 0
+    assert rest(books.balance()) == 0

@@ -10,13 +10,12 @@ import json
 import re
 import shutil
 import subprocess
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from tests.support.data import ROOT
-from tests.support.processes.children import fetch, free_port, spawn, stop
+from tests.support.processes.children import fetch, free_port, serving, spawn, stop
 
 EXAMPLE = ROOT / "deploy" / "alertmanager" / "alertmanager.yml"
 RECEIVER = "127.0.0.1:9000"  #: where docker-compose.yml has its receiver
@@ -44,13 +43,9 @@ class Alertmanager:
         program = shutil.which("prometheus-alertmanager") or "alertmanager"
         argv = [program, f"--config.file={config}", f"--storage.path={self.folder / 'data'}"]
         argv += [f"--web.listen-address={self.address}", "--cluster.listen-address="]
-        self._process = spawn(argv, log=self.folder / "alertmanager.log")
-        deadline = time.monotonic() + START_S
-        while not await asyncio.to_thread(self._ready):
-            if self._process.poll() is not None or time.monotonic() > deadline:
-                await stop(self._process)
-                raise RuntimeError((self.folder / "alertmanager.log").read_text()[-1500:])
-            await asyncio.sleep(0.05)
+        log = self.folder / "alertmanager.log"
+        self._process = spawn(argv, log=log)
+        await serving(self._process, f"http://{self.address}/-/ready", log, START_S)
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -72,13 +67,6 @@ class Alertmanager:
         """Return every present alert with its labels and its state, inhibited ones too."""
         found: list[dict[str, Any]] = json.loads(fetch(f"http://{self.address}/api/v2/alerts"))
         return found
-
-    def _ready(self) -> bool:
-        try:
-            fetch(f"http://{self.address}/-/ready", timeout_s=5)
-        except OSError:
-            return False
-        return True
 
 
 def quick(config: str) -> str:

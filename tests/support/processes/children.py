@@ -6,6 +6,7 @@ import asyncio
 import os
 import subprocess
 import sys
+import time
 import urllib.request
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -59,6 +60,33 @@ async def stop(process: subprocess.Popen[bytes] | None, timeout_s: float = 10.0)
     if await wait_exit(process, timeout_s) is None:
         process.kill()
         await wait_exit(process, timeout_s)
+
+
+async def serving(process: subprocess.Popen[bytes], url: str, log: Path, timeout_s: float = 30.0) -> None:
+    """Return once *url* answers 200; the process is ended if it does not in time.
+
+    Raises:
+        RuntimeError: it ended, or did not answer in time; the text is the end of its log.
+    """
+    deadline = time.monotonic() + timeout_s
+    while not await asyncio.to_thread(answers, url):
+        if process.poll() is not None or time.monotonic() > deadline:
+            await stop(process)
+            raise RuntimeError(await asyncio.to_thread(_end_of, log))
+        await asyncio.sleep(0.05)
+
+
+def _end_of(log: Path) -> str:
+    return log.read_text()[-1500:]
+
+
+def answers(url: str) -> bool:
+    """Return whether *url* answers 200."""
+    try:
+        fetch(url, timeout_s=5)
+    except OSError:
+        return False
+    return True
 
 
 async def wait_until(holds: Callable[[], bool], timeout_s: float) -> bool:

@@ -17,7 +17,7 @@ import yaml
 
 from consumer.edges.private_broker.files import port_is_free
 from tests.support.broker.load import secret_of
-from tests.support.processes.children import fetch, free_port, python_env, spawn, stop, wait_exit
+from tests.support.processes.children import answers, free_port, python_env, spawn, stop, wait_exit
 
 READY_S = 60.0  #: it must be consuming within this time
 LIMITED = 'ulimit -n "$0" && exec "$@"'  #: runs a command with a limit of open files
@@ -106,11 +106,7 @@ class Daemon:
 
     def ready(self) -> bool:
         """Return whether ``/readyz`` answers 200."""
-        try:
-            fetch(f"http://{self.listen}/readyz", timeout_s=5)
-        except OSError:
-            return False
-        return True
+        return answers(f"http://{self.listen}/readyz")
 
     async def wait_exit(self, timeout_s: float) -> int | None:
         """Return the exit code, or None when it still runs after *timeout_s*."""

@@ -13,7 +13,6 @@ import os
 import re
 import shutil
 import subprocess
-import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -22,7 +21,7 @@ from urllib.parse import quote
 import yaml
 
 from tests.support.data import ROOT
-from tests.support.processes.children import fetch, free_port, spawn, stop
+from tests.support.processes.children import fetch, free_port, serving, spawn, stop
 
 SCRAPE_S = 5.0  #: as in prometheus.yml
 START_S = 30.0
@@ -53,13 +52,9 @@ class Prometheus:
         argv.append(f"--web.listen-address=127.0.0.1:{self._port}")
         if self._rules is not None:  # an alert may fire before the Alertmanager is discovered, after 5 s
             argv.append("--rules.alert.resend-delay=1s")
-        self._process = spawn(argv, log=self.folder / "prometheus.log")
-        deadline = time.monotonic() + START_S
-        while not await asyncio.to_thread(self._ready):
-            if self._process.poll() is not None or time.monotonic() > deadline:
-                await stop(self._process)
-                raise RuntimeError((self.folder / "prometheus.log").read_text()[-1500:])
-            await asyncio.sleep(0.05)
+        log = self.folder / "prometheus.log"
+        self._process = spawn(argv, log=log)
+        await serving(self._process, f"http://127.0.0.1:{self._port}/-/ready", log, START_S)
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -133,13 +128,6 @@ class Prometheus:
 
     def _get(self, path: str) -> Any:
         return json.loads(fetch(f"http://127.0.0.1:{self._port}/api/v1/{path}"))["data"]
-
-    def _ready(self) -> bool:
-        try:
-            fetch(f"http://127.0.0.1:{self._port}/-/ready", timeout_s=5)
-        except OSError:
-            return False
-        return True
 
 
 def promtool(*arguments: str | Path, text: bytes = b"") -> subprocess.CompletedProcess[bytes]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 
 from aiohttp import web
@@ -15,6 +16,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
 from opentelemetry.proto.common.v1.common_pb2 import KeyValue
 from opentelemetry.proto.trace.v1.trace_pb2 import ResourceSpans, Span
 
+from tests.support.servers.web_app import listening
 from tests.support.system.waiting import PATIENCE_S, until
 
 
@@ -30,21 +32,16 @@ class OtlpCollector:
     posts: list[Mapping[str, str]] = field(default_factory=list)  #: the headers of each request
     taken: list[ResourceSpans] = field(default_factory=list)
     port: int = 0
-    _runner: web.AppRunner | None = None
+    _stack: AsyncExitStack = field(default_factory=AsyncExitStack)
 
     async def __aenter__(self) -> OtlpCollector:
         app = web.Application(client_max_size=64 * 1024 * 1024)
         app.router.add_post("/v1/traces", self._answer)
-        self._runner = web.AppRunner(app, shutdown_timeout=0.1)
-        await self._runner.setup()
-        site = web.TCPSite(self._runner, "127.0.0.1", self.port)
-        await site.start()
-        self.port = int(self._runner.addresses[0][1])
+        self.port = await self._stack.enter_async_context(listening(app, self.port))
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        if self._runner is not None:
-            await self._runner.cleanup()
+        await self._stack.aclose()
 
     @property
     def url(self) -> str:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 
 from aiohttp import web
+
+from tests.support.servers.web_app import listening
 
 
 @dataclass(slots=True)
@@ -15,21 +18,16 @@ class Switch:
     body: bytes = b""
     taken: list[str] = field(default_factory=list)  #: ids of webhooks that were answered with 200
     port: int = 0
-    _runner: web.AppRunner | None = None
+    _stack: AsyncExitStack = field(default_factory=AsyncExitStack)
 
     async def __aenter__(self) -> Switch:
         app = web.Application()
         app.router.add_post("/{tail:.*}", self._answer)
-        self._runner = web.AppRunner(app)
-        await self._runner.setup()
-        site = web.TCPSite(self._runner, "127.0.0.1", 0)
-        await site.start()
-        self.port = int(self._runner.addresses[0][1])
+        self.port = await self._stack.enter_async_context(listening(app))
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        if self._runner is not None:
-            await self._runner.cleanup()
+        await self._stack.aclose()
 
     @property
     def url(self) -> str:

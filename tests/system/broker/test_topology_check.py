@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
-import secrets
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from urllib.parse import urlsplit
 
 import httpx2
 import pytest
@@ -20,13 +18,14 @@ from consumer.cli.topology import app
 from consumer.core.errors import BrokerUnavailable
 from consumer.edges.management.snapshot import ManagementLogin, fetch_snapshot
 from consumer.edges.private_broker import BrokerEndpoint
+from tests.support.broker.limited_user import LimitedUser, limited_user
 from tests.support.broker.topology import SMALL, connected, standing
 from topology import message_size
 from topology.check import Finding, Severity, check_snapshot
 from topology.declare import NotPermitted, declare
 from topology.export import definitions, inexpressible
 from topology.message_size import size_findings
-from topology.permissions import Permissions, permissions
+from topology.permissions import permissions
 from topology.plan import SourceSpec, TopologySpec, build_plan
 from topology.probe import missing_parts, probe
 
@@ -47,31 +46,11 @@ def without_notes(findings: Iterable[Finding]) -> list[Finding]:
     return [finding for finding in findings if finding.severity is not Severity.NOTE]
 
 
-@dataclass(frozen=True, slots=True)
-class Restricted:
-    """A user without rights yet, and how it connects."""
-
-    management: httpx2.Client
-    name: str
-    vhost: str
-    url: str
-
-    def grant(self, rights: Permissions) -> None:
-        """Give exactly these patterns."""
-        path = f"/api/permissions/{self.vhost}/{self.name}"
-        body = {"configure": rights.configure, "write": rights.write, "read": rights.read}
-        self.management.put(path, json=body).raise_for_status()
-
-
 @pytest.fixture
-def restricted(management: httpx2.Client, vhost: str) -> Iterator[Restricted]:
+def restricted(management: httpx2.Client, vhost: str) -> Iterator[LimitedUser]:
     """A user of its own on the test's vhost, gone after the test."""
-    name, password = f"user-{secrets.token_hex(4)}", secrets.token_hex(8)
-    management.put(f"/api/users/{name}", json={"password": password, "tags": ""}).raise_for_status()
-    parts = urlsplit(vhost)
-    url = f"amqp://{name}:{password}@{parts.hostname}:{parts.port}{parts.path}"
-    yield Restricted(management, name, parts.path[1:], url)
-    management.delete(f"/api/users/{name}").raise_for_status()
+    with limited_user(management, vhost) as made:
+        yield made
 
 
 async def test_a_declared_topology_checks_clean(vhost: str, login: ManagementLogin) -> None:
@@ -163,7 +142,7 @@ async def test_a_management_api_that_is_away_is_a_clear_error(login: ManagementL
         await fetch_snapshot(replace(login, password="wrong"))
 
 
-async def test_the_declaring_rights_suffice(vhost: str, restricted: Restricted) -> None:
+async def test_the_declaring_rights_suffice(vhost: str, restricted: LimitedUser) -> None:
     """docs: with the printed patterns `run` declares everything, sources too; without, the error says so."""
     spec = replace(SMALL, sources=(SourceSpec(name="a", exchange="shop"),))
     async with connected(vhost) as admin:
@@ -181,7 +160,7 @@ async def test_the_declaring_rights_suffice(vhost: str, restricted: Restricted) 
         await live.take([NAMES.due_queue(0)], 1)
 
 
-async def test_no_declare_needs_only_reading_and_writing(vhost: str, restricted: Restricted) -> None:
+async def test_no_declare_needs_only_reading_and_writing(vhost: str, restricted: LimitedUser) -> None:
     """`run --no-declare`: every publish and every consumer works without the configure right."""
     async with standing(vhost, SMALL):
         restricted.grant(permissions(SMALL, declare=False))
@@ -214,7 +193,7 @@ async def _use_everything(url: str) -> None:
 
 
 async def test_a_check_without_configure_right_names_the_skipped_parts(
-    vhost: str, restricted: Restricted
+    vhost: str, restricted: LimitedUser
 ) -> None:
     """Arguments cannot be compared over AMQP without that right: a note, not silence."""
     async with standing(vhost, SMALL):

@@ -120,7 +120,7 @@ class AlertOptions:
     job: str = "leveret"  #: scrape job of the workers; a regular expression too
     rabbitmq_job: str = "rabbitmq"  #: scrape job of the broker; empty: no rule on the broker's own series
     rabbitmq_cluster: str = ""  #: name of our cluster, if the job scrapes several; empty: the whole job
-    by: tuple[str, ...] = ("job",)  #: labels that tell installations apart
+    by: tuple[str, ...] = ("job",)  #: labels by which installations differ
     labels: Mapping[str, str] = field(default_factory=lambda: {"service": "leveret"})  #: of every alert
     runbook_url: str = RUNBOOK_URL  #: page to which the anchor of a section is added
     thresholds: Mapping[str, float] = field(default_factory=dict)  #: changed ones by name
