@@ -36,6 +36,7 @@ OTHERS = {
     "consumer/edges/process/failpoints.py": (2, AWAITED),
     "consumer/edges/process/system.py": (1, ANSWERS),
     "consumer/edges/store/changes.py": (1, ANSWERS),
+    "consumer/edges/store/database.py": (2, ANSWERS),
     "consumer/flow/deliver/dead_letters.py": (2, AWAITED),
     "consumer/flow/drain.py": (1, AWAITED),
     "consumer/flow/take/intake.py": (2, REPORTS),

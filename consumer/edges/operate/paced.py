@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import count
 
 import aiormq
@@ -45,6 +45,8 @@ async def publish_paced(
     """Publish in order and return once all are confirmed.
 
     The n-th leaves (n - 1) / rate seconds after the first; late ones catch up, so that the rate holds.
+    After a refusal no further one leaves, and those in flight still get their confirms: the broker may
+    refuse the last event before it confirms the first, as only a taken one has to reach the disk.
 
     Args:
         connection: Connection to the broker.
@@ -68,6 +70,8 @@ async def publish_paced(
     finally:
         with suppress(*CONNECTION_ERRORS):
             await channel.close(timeout=CLOSE_S)
+    if run.refusals:
+        raise run.refusals[0]
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +80,17 @@ class _Run:
     schedule: Schedule
     confirmed: Callable[[Publication], None]
     free: asyncio.Semaphore  #: permits for further unconfirmed publications
+    refusals: list[Unroutable | Refused] = field(default_factory=list)
+    refused: asyncio.Event = field(default_factory=asyncio.Event)  #: set with the first refusal
+
+    def refuse(self, error: Unroutable | Refused) -> None:
+        self.refusals.append(error)
+        self.refused.set()
+
+    async def pause(self, seconds: float) -> None:
+        """Return after *seconds*, or with the first refusal."""
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self.refused.wait(), seconds)
 
 
 async def _opened(connection: AbstractConnection, exchange: str) -> Channel:
@@ -95,35 +110,35 @@ async def _start_all(group: asyncio.TaskGroup, run: _Run, make: Callable[[int], 
     began = loop.time()
     for number in count() if schedule.count is None else range(schedule.count):
         if schedule.rate_per_s is not None:
-            await asyncio.sleep(began + number / schedule.rate_per_s - loop.time())
+            await run.pause(began + number / schedule.rate_per_s - loop.time())
         await run.free.acquire()
+        if run.refused.is_set():
+            return
         group.create_task(_publish(run, make(number + 1)))
 
 
 async def _publish(run: _Run, publication: Publication) -> None:
-    """Publish one event and report its confirm.
+    """Publish one event and report its confirm or its refusal.
 
     Raises:
-        Unroutable, Refused, BrokerUnavailable: as :func:`publish_paced`.
+        BrokerUnavailable: as :func:`publish_paced`.
     """
     exchange, limit_s = publication.exchange, run.schedule.confirm_s
     try:
         async with asyncio.timeout(limit_s):
             await run.confirms.publish(publication, publication.message_id or "")
     except aiormq.exceptions.PublishError:
-        raise Unroutable(
-            f"exchange {exchange} has no queue for {publication.routing_key}; {_APPLY}"
-        ) from None
+        run.refuse(Unroutable(f"exchange {exchange} has no queue for {publication.routing_key}; {_APPLY}"))
     except aiormq.exceptions.DeliveryError:
-        raise Refused(
-            f"the broker refused {publication.routing_key}: a lane is full; wait, or check its queues"
-        ) from None
+        full = f"the broker refused {publication.routing_key}: a lane is full; wait, or check its queues"
+        run.refuse(Refused(full))
     except TimeoutError:
         raise BrokerUnavailable(
             f"no confirm within {limit_s:g} s; does the broker block publishers (memory or disk alarm)?"
         ) from None
     except CONNECTION_ERRORS as error:
         raise BrokerUnavailable(f"not confirmed: {error or type(error).__name__}") from None
+    else:
+        run.confirmed(publication)
     finally:
         run.free.release()
-    run.confirmed(publication)

@@ -10,6 +10,7 @@ import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Hashable, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
+from typing import Final
 
 from sqlalchemy import Connection, Table, inspect, text
 from sqlalchemy.exc import SQLAlchemyError
@@ -21,6 +22,7 @@ from consumer.edges.store.tables import SCHEMA, VERSION_TABLE
 
 _VERSION = text(f"SELECT version_num FROM {VERSION_TABLE}")  # noqa: S608 (a constant of ours)
 
+CLOSING_S: Final = 1.0  #: longest wait at the end for what a connection still does
 BUSY = "all connections are in use, and none became free in time; try again, and look for slow reads"
 
 
@@ -45,6 +47,7 @@ class Database(ABC):
         self._is_there = False  #: whether the last reader found a schema, and no error came after it
         self._tables: set[str] = set()  #: names of tables that readers found, and no error came after it
         self._preparing = asyncio.Lock()
+        self._given_back: set[asyncio.Task[None]] = set()  #: connections on their way to the pool
 
     def fingerprint(self) -> Hashable:
         """Return a value that differs after each change; None if only a query can detect changes."""
@@ -114,7 +117,26 @@ class Database(ABC):
 
     async def close(self) -> None:
         """Close every connection."""
+        if self._given_back:
+            await asyncio.wait(self._given_back, timeout=CLOSING_S)
         await self._engine.dispose()
+
+    @asynccontextmanager
+    async def _taken(self, engine: AsyncEngine) -> AsyncIterator[AsyncConnection]:
+        """Give a connection of *engine*, in no transaction.
+
+        To open one takes several steps, and SQLAlchemy forgets it open when the caller is cancelled between
+        two of them. So a task of its own takes it, and gives it back if the caller has ended meanwhile.
+        """
+        taking = asyncio.create_task(_take(engine))
+        try:
+            yield await asyncio.shield(taking)
+        finally:
+            giving_back = asyncio.create_task(_give_back(taking))
+            self._given_back.add(giving_back)
+            giving_back.add_done_callback(self._given_back.discard)
+            if taking.done():
+                await asyncio.shield(giving_back)
 
     async def _prepare(self) -> None:
         async with self.reading() as connection:
@@ -186,6 +208,18 @@ class Database(ABC):
     @abstractmethod
     def _migrating(self) -> AbstractAsyncContextManager[AsyncConnection]:
         """Begin a transaction that excludes other migrations."""
+
+
+async def _take(engine: AsyncEngine) -> AsyncConnection:
+    return await engine.connect()
+
+
+async def _give_back(taking: asyncio.Task[AsyncConnection]) -> None:
+    try:
+        connection = await taking
+    except Exception:
+        return  # the caller has its error, unless it ended before
+    await connection.close()
 
 
 async def has_table(connection: AsyncConnection, table: Table) -> bool:

@@ -70,19 +70,19 @@ class PostgresDatabase(Database):
 
     @asynccontextmanager
     async def _reading(self) -> AsyncIterator[AsyncConnection]:
-        async with self._engine.connect() as connection:
+        async with self._taken(self._engine) as connection:
             yield connection
 
     @asynccontextmanager
     async def _writing(self) -> AsyncIterator[AsyncConnection]:
-        async with self._engine.begin() as connection:
+        async with self._taken(self._engine) as connection, connection.begin():
             await connection.execute(text(f"SET LOCAL lock_timeout = {self._lock_ms}"))
             await connection.execute(select(REVISION.c.id).with_for_update())
             yield connection
 
     @asynccontextmanager
     async def _migrating(self) -> AsyncIterator[AsyncConnection]:
-        async with self._engine.begin() as connection:
+        async with self._taken(self._engine) as connection, connection.begin():
             await connection.execute(text(f"SELECT pg_advisory_xact_lock({_MIGRATION_LOCK})"))
             yield connection
 

@@ -27,10 +27,9 @@ from sqlalchemy.pool import ConnectionPoolEntry
 from consumer.core.errors import StoreGone
 from consumer.edges.sqlite_file.file import READ_WRITE, STILL, SqliteFile
 from consumer.edges.sqlite_file.opened import Opened, OpenedToRead
-from consumer.edges.store.database import Database
+from consumer.edges.store.database import CLOSING_S, Database
 
 POOL: Final = 4  #: readers at the same time; further ones wait, as to open the file is dear
-CLOSING_S: Final = 1.0  #: longest wait at the end for the thread of one connection
 KEPT_S: Final = 0.25  #: seconds after the last read until an open file is closed
 _MAX_AGE_S = 1
 """Longest age of an open file in seconds, as a file that was replaced while it was opened looks fresh."""
@@ -51,7 +50,7 @@ class SqliteDatabase(Database):
         pool = bounds | {"pool_use_lifo": True, "pool_recycle": _MAX_AGE_S}
         super().__init__(self._open(READ_WRITE, OpenedToRead, **pool), str(self._file.path))
         event.listen(self._engine.sync_engine, "connect", self._opened)
-        event.listen(self._engine.sync_engine, "checkout", self._taken)
+        event.listen(self._engine.sync_engine, "checkout", self._reused)
         event.listen(self._engine.sync_engine, "checkin", _given_back)
         event.listen(self._engine.sync_engine, "close", _closed)
         self._still = self._open(STILL, OpenedToRead, poolclass=NullPool)
@@ -102,16 +101,16 @@ class SqliteDatabase(Database):
     async def _reading(self) -> AsyncIterator[AsyncConnection]:
         async with AsyncExitStack() as stack:
             try:
-                connection = await stack.enter_async_context(self._engine.connect())
+                connection = await stack.enter_async_context(self._taken(self._engine))
             except (SQLAlchemyError, sqlite3.Error) as error:
                 if not self._file.is_still(error):
                     raise
-                connection = await stack.enter_async_context(self._still.connect())
+                connection = await stack.enter_async_context(self._taken(self._still))
             yield connection
 
     @asynccontextmanager
     async def _writing(self) -> AsyncIterator[AsyncConnection]:
-        async with self._turn, self._writer.begin() as connection:
+        async with self._turn, self._taken(self._writer) as connection, connection.begin():
             yield connection
 
     _migrating = _writing
@@ -134,7 +133,7 @@ class SqliteDatabase(Database):
         record.info[_IDENTITY] = self._file.identity()
         self._threads.add(connection.driver_connection._thread)
 
-    def _taken(self, connection: object, record: ConnectionPoolEntry, _proxy: object) -> None:
+    def _reused(self, connection: object, record: ConnectionPoolEntry, _proxy: object) -> None:
         """Refuse an open file that was replaced: the pool then opens it anew."""
         if _TIMER in record.info:  # it was not opened just now
             _closed(connection, record)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import sqlite3
 from collections.abc import AsyncIterator
@@ -226,3 +227,27 @@ async def test_writers_at_the_same_time_take_turns(database: Counted) -> None:
     await asyncio.gather(*[write() for _ in range(20)])
 
     assert await read(database) == list(range(1, 24))
+
+
+@pytest.mark.parametrize("step", range(0, 240, 4))
+async def test_a_reader_that_ends_while_the_file_is_opened_leaves_it_closed(
+    tmp_path: Path, step: int
+) -> None:
+    """A look with a time limit may end at any moment: in the thread, or in SQLAlchemy's first questions."""
+    make_file(tmp_path / FILE_NAME, 1)
+    database = SqliteDatabase(tmp_path, 5.0)
+
+    async def look() -> None:
+        async with database.reading() as connection:
+            assert connection is not None
+
+    reader = asyncio.create_task(look())
+    for _ in range(step):
+        await asyncio.sleep(0)
+    reader.cancel()
+    with suppress(asyncio.CancelledError):
+        await reader
+    await database.close()
+
+    await until(lambda: handles(tmp_path) == 0, "the end of the driver's answer")
+    gc.collect()  # a connection that nobody closed warns here

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import subprocess
 import sys
 import time
@@ -109,6 +110,17 @@ def fetch(url: str, headers: Mapping[str, str] | None = None, timeout_s: float =
     with NO_PROXY.open(request, timeout=timeout_s) as response:
         body: bytes = response.read()
         return body
+
+
+def listens(process: subprocess.Popen[bytes], port: int) -> bool:
+    """Return whether *process* itself listens at *port* of 127.0.0.1: after a race it is another's."""
+    listening = re.compile(rf"0100007F:{port:04X} \S+ 0A ")
+    try:
+        lines = Path(f"/proc/{process.pid}/net/tcp").read_text().splitlines()
+        sockets = {f"socket:[{line.split()[9]}]" for line in lines if listening.search(line)}
+        return any(os.readlink(handle) in sockets for handle in Path(f"/proc/{process.pid}/fd").iterdir())
+    except OSError:  # it has ended, or closed a file meanwhile
+        return False
 
 
 def free_port() -> int:

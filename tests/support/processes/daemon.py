@@ -17,7 +17,7 @@ import yaml
 
 from consumer.edges.private_broker.files import port_is_free
 from tests.support.broker.load import secret_of
-from tests.support.processes.children import answers, free_port, python_env, spawn, stop, wait_exit
+from tests.support.processes.children import answers, free_port, listens, python_env, spawn, stop, wait_exit
 
 READY_S = 60.0  #: it must be consuming within this time
 LIMITED = 'ulimit -n "$0" && exec "$@"'  #: runs a command with a limit of open files
@@ -102,11 +102,17 @@ class Daemon:
         self.env["LEVERET_LISTEN"] = self.listen
 
     def _port_is_free(self) -> bool:
-        return port_is_free(int(self.listen.rpartition(":")[2]))
+        return port_is_free(self._own_port)
+
+    @property
+    def _own_port(self) -> int:
+        return int(self.listen.rpartition(":")[2])
 
     def ready(self) -> bool:
-        """Return whether ``/readyz`` answers 200."""
-        return answers(f"http://{self.listen}/readyz")
+        """Return whether this daemon answers 200 at ``/readyz``; another one may have taken its port."""
+        if self.process is None or not answers(f"http://{self.listen}/readyz"):
+            return False
+        return not sys.platform.startswith("linux") or listens(self.process, self._own_port)
 
     async def wait_exit(self, timeout_s: float) -> int | None:
         """Return the exit code, or None when it still runs after *timeout_s*."""
