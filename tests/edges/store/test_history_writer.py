@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Sequence
 
 import pytest
@@ -18,6 +19,7 @@ from consumer.edges.store.history.history_writer import BATCH_ROWS, BYTES_MAX, R
 from consumer.flow.observe.observer import Observer
 from metrics.series import Series
 from tests.support.fakes import RecordingLog
+from tests.support.system.waiting import until
 
 LIMITS = Limits(86_400, 1_000)
 
@@ -219,6 +221,47 @@ async def test_a_write_that_is_cancelled_at_the_end_is_not_lost() -> None:
 
     assert desk.store.rows == [row(n) for n in range(4)]
     assert desk.all_dropped() == 0
+
+
+async def block(seconds: float) -> None:
+    """Keep the loop busy in steps of 20 ms."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        time.sleep(0.02)  # noqa: ASYNC251 (the loop is to lag)
+        await asyncio.sleep(0)
+
+
+async def test_a_busy_loop_comes_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    """S2-6: a burst of deliveries shares its processor with no batch; its rows are written after it."""
+    monkeypatch.setattr(history_writer, "PATIENCE_S", 600.0)
+    desk = Desk()
+    running = asyncio.create_task(desk.writer.run())
+    await desk.store.trimmed.wait()
+    desk.note(100)
+
+    await block(4 * history_writer.GATHER_S)
+    assert desk.store.rows == []
+
+    await until(lambda: len(desk.store.rows) == 100)
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
+
+
+@pytest.mark.parametrize(("count", "patience_s"), [(5, 0.1), (ROWS_MAX // 2, 600.0)])
+async def test_a_busy_loop_delays_rows_for_a_bounded_time(
+    monkeypatch: pytest.MonkeyPatch, count: int, patience_s: float
+) -> None:
+    """A batch waits for neither the end of a long load nor the last free row of the memory."""
+    monkeypatch.setattr(history_writer, "PATIENCE_S", patience_s)
+    desk = Desk()
+    desk.note(count)
+    running, load = asyncio.create_task(desk.writer.run()), asyncio.create_task(block(float("inf")))
+
+    await until(lambda: len(desk.store.rows) == count)
+
+    for task in (running, load):
+        task.cancel()
+    await asyncio.gather(running, load, return_exceptions=True)
 
 
 async def test_the_routine_writes_and_deletes_side_by_side(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,6 +1,7 @@
 """Write rows of the history beside the deliveries, and delete old ones.
 
-Data flow: flow -> :meth:`HistoryWriter.note` (in memory, bounded) -> a batch each quarter second -> store.
+Data flow: flow -> :meth:`HistoryWriter.note` (in memory, bounded) -> a batch each quarter second, later
+while the loop lags -> store.
 While the store is away, a batch is tried until it is written, and rows gather up to the bounds. A row that
 finds no room is dropped and counted, and so is each row that is left at the end: each row is either written
 or counted. A batch that the store refuses is halved until only the refused rows are left out.
@@ -21,6 +22,9 @@ from consumer.edges.store.history.history_store import HistoryStore, Limits
 from consumer.ports import HistoryReports
 
 GATHER_S: Final = 0.25  #: time for which rows are gathered into one batch
+TICKS: Final = 10  #: looks at the lag of the loop in that time
+LATE_S: Final = 0.005  #: lag of a busy loop
+PATIENCE_S: Final = 2.0  #: longest time for which a busy loop puts off a batch
 BATCH_ROWS: Final = 1_000  #: rows of one transaction
 ROWS_MAX: Final = 20_000  #: rows in memory
 BYTES_MAX: Final = 16 * 1024 * 1024  #: bytes of the answers and details in memory, at most
@@ -163,7 +167,21 @@ class HistoryWriter:
                 await self._work.wait()
         except TimeoutError:
             return
-        await asyncio.sleep(GATHER_S)
+        await self._gather()
+
+    async def _gather(self) -> None:
+        """Return after a quarter second, or later while the loop lags: deliveries come first then.
+
+        The memory of rows stays half free, and no row waits longer than :data:`PATIENCE_S`.
+        """
+        loop = asyncio.get_running_loop()
+        deadline, busy = loop.time() + PATIENCE_S, True
+        while busy and len(self._rows) < self._rows_max // 2 and loop.time() < deadline:
+            busy = False
+            for _ in range(TICKS):
+                wake_at = loop.time() + GATHER_S / TICKS
+                await asyncio.sleep(GATHER_S / TICKS)
+                busy |= loop.time() - wake_at > LATE_S
 
     async def _write_all(self) -> bool:
         while await self.flush():

@@ -5,8 +5,9 @@ It is beside the deliveries: an event waits for :data:`LOOK_UP_S` at most behind
 and as long again for its own. While the history cannot be read, events are sent at once without a look-up,
 and counted.
 
-A row reaches the store about a quarter second after the event was settled (``history_writer.GATHER_S``). A
-repeated event that another worker takes within this time is sent again. Decision 37. Source: S1-15.
+A row reaches the store about a quarter second after the event was settled (``history_writer.GATHER_S``), or
+two seconds after it while the worker's loop lags (``PATIENCE_S``). A repeated event that another worker takes
+within this time is sent again. Decision 37. Source: S1-15.
 """
 
 from __future__ import annotations
