@@ -143,7 +143,7 @@ def test_a_table_that_breaks_off_is_refused(data: bytes) -> None:
 async def test_a_flood_of_frames_gives_way_to_others() -> None:
     """Fault 85: arrived data is read for 10 ms at a time; others have their turns."""
     reader = asyncio.StreamReader()
-    count = 20_000
+    count = 50_000
     reader.feed_data(marshal(ContentBody(b"x"), 1) * count)
     receiver = frames.PacedReceiver(reader)
     turns = 0
