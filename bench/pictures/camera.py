@@ -17,6 +17,7 @@ from docs.page_preview.browser import SCHEMES, Scheme
 LEFT_OUT: Final = ("parked-groups", "search-nothing", "missing", "my-search", "my-event", "runbook")
 """Pages that resemble another one."""
 TALLEST: Final = 1_000  #: CSS pixels; a longer page is cut
+SUMMED_S: Final = 120.0  #: longest wait for the sums of the history
 COLOURS: Final = "64"
 
 
@@ -41,7 +42,7 @@ async def take(stage: Stage, folder: Path, width: int) -> int:
 
 
 async def _picture(page: Page, path: str, folder: Path, of: tuple[str, Scheme]) -> Path:
-    await open_still(page, path)
+    await _open_summed(page, path)
     target = folder / f"{of[0]}-{of[1]}.png"
     size = page.viewport_size
     assert size is not None
@@ -50,6 +51,19 @@ async def _picture(page: Page, path: str, folder: Path, of: tuple[str, Scheme]) 
     await page.screenshot(path=target)
     await page.set_viewport_size(size)
     return target
+
+
+async def _open_summed(page: Page, path: str) -> None:
+    """Open a page once its numbers count the whole history.
+
+    Raises:
+        TimeoutError: they did not in time.
+    """
+    async with asyncio.timeout(SUMMED_S):
+        await open_still(page, path)
+        while await page.get_by_text("The history is still being summed up").count():
+            await asyncio.sleep(0.5)
+            await open_still(page, path)
 
 
 async def squeeze(pictures: Sequence[Path]) -> None:
