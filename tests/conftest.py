@@ -14,6 +14,8 @@ from hypothesis import HealthCheck, settings
 
 from consumer.edges.private_broker import BrokerEndpoint, PrivateBroker
 from tests.support.broker.vhosts import add_vhost, end, managed, remove_vhost
+from tests.support.processes import leveret
+from tests.support.processes.fork_server import ForkServer
 from tests.support.processes.postgres import Postgres
 from tests.support.servers.certificates import Authority
 
@@ -42,6 +44,13 @@ def pytest_configure(config: pytest.Config) -> None:
     """
     signal.signal(signal.SIGTERM, _interrupted)
     signal.signal(signal.SIGINT, signal.default_int_handler)
+    leveret.fork_server = ForkServer()
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    """End the fork server."""
+    if leveret.fork_server is not None:
+        leveret.fork_server.close()
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:

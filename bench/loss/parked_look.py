@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import json
 import signal
-import sys
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -30,7 +29,8 @@ from consumer.edges.broker.connection.connect import open_channel
 from consumer.edges.broker.wire.confirmed import Confirms
 from consumer.ports import Publication
 from tests.support.broker.load import connect
-from tests.support.processes.children import spawn, stop, wait_exit
+from tests.support.processes import leveret
+from tests.support.processes.children import stop, wait_exit
 from tests.support.processes.daemon import Daemon, subscription
 from topology.declare import declare
 from topology.names import Names
@@ -144,7 +144,7 @@ def argv_of(run: Run, parked: Parked) -> Sequence[str]:
             return (other,)
 
 
-async def cut(run: Run, channel: AbstractChannel, daemon: Daemon, argv: Sequence[str]) -> bool:
+async def cut(run: Run, channel: AbstractChannel, daemon: Daemon, words: Sequence[str]) -> bool:
     """Start the command, and end it by the run's signal in the middle; return whether it was not over."""
     queue = run.names.replay if run.command == "replay" else run.names.parked
     archive = daemon.home / "archive"
@@ -159,7 +159,8 @@ async def cut(run: Run, channel: AbstractChannel, daemon: Daemon, argv: Sequence
         ready = (await channel.queue_declare(queue, passive=True)).message_count or 0
         return ready >= MOVED if run.command == "replay" else ready < before
 
-    process = spawn(argv, log=daemon.log, env=daemon.env | {"LEVERET_TOPOLOGY__PREFIX": run.names.prefix})
+    env = daemon.env | {"LEVERET_TOPOLOGY__PREFIX": run.names.prefix}
+    process = leveret.start(*words, log=daemon.log, env=env)
     try:
         while process.poll() is None and not await is_under_way():  # noqa: ASYNC110 (another process works)
             await asyncio.sleep(0.001)
@@ -171,12 +172,11 @@ async def cut(run: Run, channel: AbstractChannel, daemon: Daemon, argv: Sequence
 
 async def commanded(bench: Bench, run: Run, url: str, daemon: Daemon, parked: Parked) -> bool:
     """Let the command look, then replay others; return whether it went as planned."""
-    command = (sys.executable, "-m", "consumer", "parked")
-    argv = (*command, *argv_of(run, parked))
+    words = ("parked", *argv_of(run, parked))
     env = daemon.env | {"LEVERET_TOPOLOGY__PREFIX": run.names.prefix}
 
-    async def whole(argv: Sequence[str]) -> bool:
-        process = spawn(argv, log=daemon.log, env=env)
+    async def whole(*words: str) -> bool:
+        process = leveret.start(*words, log=daemon.log, env=env)
         try:
             return await wait_exit(process, PATIENCE_S) == 0
         finally:
@@ -186,15 +186,15 @@ async def commanded(bench: Bench, run: Run, url: str, daemon: Daemon, parked: Pa
     try:
         channel = await connection.channel()
         if run.cut:
-            went = await cut(run, channel, daemon, argv)
+            went = await cut(run, channel, daemon, words)
             tries = 0 if run.command in ("replay", "purge") else CUT_TRIES
             while not went and tries:
-                went, tries = await cut(run, channel, daemon, argv), tries - 1
+                went, tries = await cut(run, channel, daemon, words), tries - 1
         else:
-            went = await whole(argv)
+            went = await whole(*words)
         while (await channel.queue_declare(run.names.parked, passive=True)).consumer_count:  # noqa: ASYNC110 (the broker counts)
             await asyncio.sleep(0.02)  # until the entries that a killed process held came back
-        replayed = await whole((*command, "replay", *parked.others))
+        replayed = await whole("parked", "replay", *parked.others)
     finally:
         await connection.close()
     if not (went and replayed):

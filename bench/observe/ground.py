@@ -11,7 +11,6 @@ import shutil
 import socket
 import ssl
 import subprocess
-import sys
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
@@ -26,6 +25,7 @@ from yarl import URL
 from bench.broker import Broker
 from consumer.cli import app
 from tests.support.broker.load import secret_of
+from tests.support.processes import leveret
 from tests.support.processes.children import free_port, python_env
 from tests.support.servers.certificates import Authority
 
@@ -73,17 +73,16 @@ class Done(NamedTuple):
     stderr: str
 
 
-def _outside(argv: Sequence[str], variables: dict[str, str]) -> Done:
-    """Run a command in a process of its own."""
-    done = subprocess.run(
-        argv,
-        env=python_env() | variables,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=COMMAND_S,
-        check=False,
-    )
+def _outside(words: Sequence[str], variables: Mapping[str, str], wrap: Sequence[str]) -> Done:
+    """Run a command in a process of its own; *wrap* begins the command of that process."""
+    env = {**python_env(), **variables}
+    if wrap:
+        argv, nothing = [*wrap, *leveret.COMMAND, *words], subprocess.DEVNULL
+        done = subprocess.run(
+            argv, env=env, stdin=nothing, capture_output=True, text=True, timeout=COMMAND_S, check=False
+        )
+    else:
+        done = leveret.run(*words, env=env, timeout_s=COMMAND_S)
     return Done(done.returncode, done.stdout, done.stderr)
 
 
@@ -177,7 +176,7 @@ class Ground:
         variables = {f"LEVERET_{name}": value for name, value in settings.items()}
         if self.is_inside and not wrap:
             return await asyncio.to_thread(_inside, words, variables)
-        return await asyncio.to_thread(_outside, [*wrap, sys.executable, "-m", "consumer", *words], variables)
+        return await asyncio.to_thread(_outside, words, variables, wrap)
 
     async def doctor(self, settings: Settings, wrap: Sequence[str] = ()) -> Diagnosis:
         """Run `leveret doctor --json`."""

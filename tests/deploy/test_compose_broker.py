@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import aio_pika
@@ -16,6 +14,7 @@ from consumer.edges.private_broker import PrivateBroker, files
 from consumer.settings import Settings
 from deploy.compose_setup import broker_definitions
 from tests.support.data import ROOT
+from tests.support.processes import leveret
 from tests.support.processes.children import python_env
 from tests.support.processes.daemon import Daemon
 from tests.support.processes.rabbitmqctl import rabbitmqctl
@@ -67,16 +66,7 @@ def published(name: str, amqp_url: str, folder: Path) -> int:
     """Run the command of a sample publisher for two events; stdin is empty, as that of a container is."""
     words = list(SERVICES[name]["command"])
     words[words.index("--count") + 1] = "2"
-    done = subprocess.run(
-        [sys.executable, "-m", "consumer", *words],
-        cwd=folder,
-        env=python_env() | {"LEVERET_AMQP_URL": amqp_url},
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    done = leveret.run(*words, cwd=folder, env=python_env() | {"LEVERET_AMQP_URL": amqp_url})
     assert done.returncode == 0, done.stderr
     return len(done.stdout.splitlines())
 

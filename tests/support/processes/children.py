@@ -12,6 +12,7 @@ import urllib.request
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Protocol
 
 from consumer.edges.private_broker.files import draw_port
 
@@ -25,16 +26,48 @@ os.execvp(sys.argv[1], sys.argv[1:])
 """
 
 
+class Child(Protocol):
+    """A child process: one of :mod:`subprocess`, or one of the fork server."""
+
+    @property
+    def pid(self) -> int:
+        """Its process id."""
+
+    @property
+    def returncode(self) -> int | None:
+        """Its exit code once it was seen to have ended; a negative one is the signal that ended it."""
+
+    def poll(self) -> int | None:
+        """Return the exit code, or None while it runs."""
+
+    def wait(self, timeout: float | None = None) -> int:
+        """Return the exit code; wait at most *timeout* seconds for it."""
+
+    def send_signal(self, sig: int, /) -> None:
+        """Send a signal, unless it has ended."""
+
+    def terminate(self) -> None:
+        """Send SIGTERM."""
+
+    def kill(self) -> None:
+        """Send SIGKILL."""
+
+
 def spawn(
-    argv: Sequence[str], *, log: Path, env: Mapping[str, str] | None = None, cwd: Path | None = None
+    argv: Sequence[str],
+    *,
+    log: Path,
+    out: Path | None = None,
+    env: Mapping[str, str] | None = None,
+    cwd: Path | None = None,
 ) -> subprocess.Popen[bytes]:
-    """Start *argv* with both outputs appended to *log*."""
-    with log.open("ab") as out:
+    """Start *argv* with its errors appended to *log*, and its output to *out*, or to *log* too."""
+    with log.open("ab") as errors, (out or log).open("ab") as output:
         return subprocess.Popen(
             [sys.executable, "-S", "-E", "-c", LAUNCH, *argv],
             stdin=subprocess.DEVNULL,
-            stdout=out,
-            stderr=out,
+            stdout=output,
+            stderr=errors,
             env=None if env is None else dict(env),
             cwd=cwd,
         )
@@ -43,7 +76,7 @@ def spawn(
 NO_PROXY = urllib.request.build_opener(urllib.request.ProxyHandler({}))  #: loopback needs none
 
 
-async def wait_exit(process: subprocess.Popen[bytes], timeout_s: float) -> int | None:
+async def wait_exit(process: Child, timeout_s: float) -> int | None:
     """Return the exit code of *process*, or None when it still runs after *timeout_s*."""
     deadline = asyncio.get_running_loop().time() + timeout_s
     while (code := process.poll()) is None:
@@ -53,7 +86,7 @@ async def wait_exit(process: subprocess.Popen[bytes], timeout_s: float) -> int |
     return code
 
 
-async def stop(process: subprocess.Popen[bytes] | None, timeout_s: float = 10.0) -> None:
+async def stop(process: Child | None, timeout_s: float = 10.0) -> None:
     """End *process* with SIGTERM, and with SIGKILL when that does not help."""
     if process is None or process.poll() is not None:
         return
@@ -63,7 +96,7 @@ async def stop(process: subprocess.Popen[bytes] | None, timeout_s: float = 10.0)
         await wait_exit(process, timeout_s)
 
 
-async def serving(process: subprocess.Popen[bytes], url: str, log: Path, timeout_s: float = 30.0) -> None:
+async def serving(process: Child, url: str, log: Path, timeout_s: float = 30.0) -> None:
     """Return once *url* answers 200; the process is ended if it does not in time.
 
     Raises:
@@ -112,7 +145,7 @@ def fetch(url: str, headers: Mapping[str, str] | None = None, timeout_s: float =
         return body
 
 
-def listens(process: subprocess.Popen[bytes], port: int) -> bool:
+def listens(process: Child, port: int) -> bool:
     """Return whether *process* itself listens at *port* of 127.0.0.1: after a race it is another's."""
     listening = re.compile(rf"0100007F:{port:04X} \S+ 0A ")
     try:

@@ -6,7 +6,6 @@ import asyncio
 import json
 import os
 import signal
-import subprocess
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -17,7 +16,17 @@ import yaml
 
 from consumer.edges.private_broker.files import port_is_free
 from tests.support.broker.load import secret_of
-from tests.support.processes.children import answers, free_port, listens, python_env, spawn, stop, wait_exit
+from tests.support.processes import leveret
+from tests.support.processes.children import (
+    Child,
+    answers,
+    free_port,
+    listens,
+    python_env,
+    spawn,
+    stop,
+    wait_exit,
+)
 
 READY_S = 60.0  #: it must be consuming within this time
 LIMITED = 'ulimit -n "$0" && exec "$@"'  #: runs a command with a limit of open files
@@ -28,10 +37,10 @@ class Daemon:
     """``leveret run`` with a home folder of its own.
 
     Attributes:
-        program: Arguments of Python that start it; another module may wrap it.
+        program: Arguments of Python that start it from another module; empty: ``leveret run`` itself.
     """
 
-    program: Sequence[str] = ("-m", "consumer", "run")
+    program: Sequence[str] = ()
 
     def __init__(
         self,
@@ -57,7 +66,7 @@ class Daemon:
             **(settings or {}),
         }
         self._draw_listen()
-        self.process: subprocess.Popen[bytes] | None = None
+        self.process: Child | None = None
 
     async def __aenter__(self) -> Self:
         return self
@@ -93,9 +102,12 @@ class Daemon:
         """Start the process and return at once; it moves where another program took its port meanwhile."""
         if not self._port_is_free():
             self._draw_listen()
-        extra = {"LEVERET_FAILPOINT": failpoint} if failpoint else {}
-        argv = [*self._limited, sys.executable, *self.program]
-        self.process = spawn(argv, log=self.log, env=self.env | extra)
+        env = self.env | ({"LEVERET_FAILPOINT": failpoint} if failpoint else {})
+        if self._limited or self.program:
+            program = self.program or ("-m", "consumer", "run")
+            self.process = spawn([*self._limited, sys.executable, *program], log=self.log, env=env)
+        else:
+            self.process = leveret.start("run", log=self.log, env=env)
 
     def _draw_listen(self) -> None:
         self.listen = f"127.0.0.1:{free_port()}"
@@ -139,16 +151,10 @@ class Daemon:
             RuntimeError: the command did not exit with 0.
         """
 
-        def run() -> str:
-            argv = [sys.executable, "-m", "consumer", *arguments]
-            done = subprocess.run(
-                argv, env=self.env, capture_output=True, text=True, timeout=120, check=False
-            )
-            if done.returncode != 0:
-                raise RuntimeError(f"leveret {' '.join(arguments)}: {done.returncode}: {done.stderr[-500:]}")
-            return done.stdout
-
-        return await asyncio.to_thread(run)
+        done = await asyncio.to_thread(leveret.run, *arguments, env=self.env)
+        if done.returncode != 0:
+            raise RuntimeError(f"leveret {' '.join(arguments)}: {done.returncode}: {done.stderr[-500:]}")
+        return done.stdout
 
     async def subscribe(self, subscriptions: Sequence[Mapping[str, object]]) -> None:
         """Apply a subscriptions file that holds exactly *subscriptions*."""

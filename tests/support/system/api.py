@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import secrets
-import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -12,7 +11,8 @@ from pathlib import Path
 
 import httpx2
 
-from tests.support.processes.children import spawn, stop
+from tests.support.processes import leveret
+from tests.support.processes.children import stop
 from tests.support.processes.daemon import Daemon
 from tests.support.system.command import command
 from tests.support.system.waiting import until
@@ -62,7 +62,7 @@ async def serving(daemon: Daemon, scheme: str = "http", **settings: str) -> Asyn
     log = daemon.home.parent / f"serve-{secrets.token_hex(4)}.log"  # a test may serve twice
     env = {**daemon.env, "LEVERET_API__LISTEN": "127.0.0.1:0", "LEVERET_LOG__FORMAT": "json"}
     env |= {f"LEVERET_API__{name}": value for name, value in settings.items()}
-    process = spawn([sys.executable, "-m", "consumer", "serve"], log=log, env=env)
+    process = leveret.start("serve", log=log, env=env)
     try:
         await until(lambda: _port(log) > 0 or process.poll() is not None, "the API listens")
         assert process.poll() is None, log.read_text()

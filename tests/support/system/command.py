@@ -5,28 +5,15 @@ from __future__ import annotations
 import asyncio
 import json
 import subprocess
-import sys
 from typing import Any
 
+from tests.support.processes import leveret
 from tests.support.processes.daemon import Daemon
 
 
 async def command(daemon: Daemon, *words: str) -> subprocess.CompletedProcess[str]:
     """Run ``leveret`` with the settings of *daemon*; stdin is no terminal."""
-    argv = [sys.executable, "-m", "consumer", *words]
-
-    def run() -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            argv,
-            env=daemon.env,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=60,
-            check=False,
-        )
-
-    return await asyncio.to_thread(run)
+    return await asyncio.to_thread(leveret.run, *words, env=daemon.env)
 
 
 def objects(done: subprocess.CompletedProcess[str]) -> list[dict[str, Any]]:

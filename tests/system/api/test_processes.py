@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import sys
 from pathlib import Path
 
 import httpx2
 
-from tests.support.data import ROOT
+from tests.support.processes import leveret
+from tests.support.processes.children import python_env
 from tests.support.servers.certificates import Authority
 from tests.support.servers.receiver import Receiver
 from tests.support.system.api import serving
@@ -78,14 +77,10 @@ async def test_a_remote_command_line_checks_the_certificate(shared: Daemon, tmp_
         remote = ("--server", api.url, "--token-file", str(token))
 
         async def listed(*options: str) -> tuple[int, str]:
-            process = await asyncio.create_subprocess_exec(
-                *(sys.executable, "-m", "consumer", *remote, *options, "subscriptions", "list"),
-                env={"PATH": os.defpath, "PYTHONPATH": str(ROOT), "LEVERET_HOME": str(tmp_path / "far")},
-                stdout=asyncio.subprocess.PIPE,
-                stderr=asyncio.subprocess.PIPE,
-            )
-            _, err = await process.communicate()
-            return process.returncode or 0, err.decode()
+            words = (*remote, *options, "subscriptions", "list")
+            env = python_env() | {"LEVERET_HOME": str(tmp_path / "far")}
+            done = await asyncio.to_thread(leveret.run, *words, env=env)
+            return done.returncode, done.stderr
 
         right = await listed("--ca-file", authority.file)
         wrong, none = await listed("--ca-file", stranger.file), await listed()

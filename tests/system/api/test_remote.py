@@ -14,7 +14,8 @@ from pathlib import Path
 import pytest
 
 from tests.support.data import ROOT
-from tests.support.processes.children import spawn, stop
+from tests.support.processes import leveret
+from tests.support.processes.children import python_env, stop
 from tests.support.servers.receiver import Receiver
 from tests.support.system.api import ServedApi, serving
 from tests.support.system.command import command, objects
@@ -38,8 +39,7 @@ class Stranger:
     def env(self) -> dict[str, str]:
         """The variables of a remote command line."""
         return {
-            "PATH": "/usr/bin:/bin",
-            "PYTHONPATH": str(ROOT),
+            **python_env(),
             "LEVERET_HOME": str(self.folder / "home"),
             "LEVERET_SERVER": self.api.url,
             "LEVERET_API": self.api.url,
@@ -48,7 +48,7 @@ class Stranger:
 
     async def leveret(self, *words: str) -> Done:
         """Run a command over the API."""
-        return await self.program(sys.executable, "-m", "consumer", *words)
+        return await asyncio.to_thread(leveret.run, *words, env=self.env, cwd=self.folder)
 
     async def program(self, *argv: str) -> Done:
         """Run a program with these variables."""
@@ -130,8 +130,7 @@ async def test_parked_entries_are_sent_again_over_the_api(
 
     write("/status/400/again")
     before = shared.metric("leveret_subscriptions")
-    argv = [sys.executable, "-m", "consumer", "subscriptions", "apply", "--watch", str(file)]
-    watching = spawn(argv, log=log, env=stranger.env)
+    watching = leveret.start("subscriptions", "apply", "--watch", str(file), log=log, env=stranger.env)
     try:
         await until(lambda: shared.metric("leveret_subscriptions") > before, "the daemon knows it")
         events = [await publisher.publish("again") for _ in range(2)]

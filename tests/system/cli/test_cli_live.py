@@ -6,15 +6,14 @@ import asyncio
 import base64
 import json
 import signal
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 from standardwebhooks import Webhook
 
-from tests.support.processes.children import free_port, python_env
+from tests.support.processes import leveret
+from tests.support.processes.children import free_port, python_env, stop, wait_exit
 from tests.support.processes.terminal import on_terminal
 from tests.support.servers.raw_server import Call, RawServer
 from tests.support.servers.receiver import Receiver
@@ -22,6 +21,7 @@ from tests.support.system.command import command, objects
 from tests.support.system.daemon import Daemon
 from tests.support.system.endpoints import all_delivered, requests_of, secret, to
 from tests.support.system.publisher import EventPublisher
+from tests.support.system.waiting import until
 
 DEAD = "amqp://leveret:hush@127.0.0.1:1/"
 EVIL = "\x1b]0;owned\x07\x1b[2J"
@@ -54,22 +54,23 @@ async def test_status_counts_the_daemons_work(
     assert {"lane", "due", "wait"} <= now["waiting"].keys()
 
 
-async def test_status_on_a_terminal_and_watched(shared: Daemon) -> None:
+async def test_status_on_a_terminal_and_watched(shared: Daemon, tmp_path: Path) -> None:
     """A table; --watch prints again and again until Ctrl-C, which is no failure."""
     shown = await on_terminal(["status", "--interval-s", "0.2"], shared.env)
 
     assert shown.code == 0
     assert f"leveret at {shared.listen}: " in shown.text
     assert "subscriptions" in shown.text
-    argv = [sys.executable, "-m", "consumer", "status", "--watch", "--json", "--interval-s", "0.1"]
-    pipe = asyncio.subprocess.PIPE
-    watching = await asyncio.create_subprocess_exec(*argv, env=shared.env, stdout=pipe)
-    assert watching.stdout is not None
-    lines = [await watching.stdout.readline() for _ in range(3)]
-    watching.send_signal(signal.SIGINT)
-    await watching.communicate()
-    assert watching.returncode == 0
-    assert [json.loads(line)["ready"] for line in lines] == [True] * 3
+    out, log = tmp_path / "watch.out", tmp_path / "watch.log"
+    words = ("status", "--watch", "--json", "--interval-s", "0.1")
+    watching = leveret.start(*words, log=log, out=out, env=shared.env)
+    try:
+        await until(lambda: out.read_bytes().count(b"\n") >= 3, "it prints again and again")
+        watching.send_signal(signal.SIGINT)
+        assert await wait_exit(watching, 60) == 0
+    finally:
+        await stop(watching)
+    assert [json.loads(line)["ready"] for line in out.read_text().splitlines()][:3] == [True] * 3
 
 
 async def test_status_says_why_it_is_not_ready(tmp_path: Path) -> None:
@@ -150,11 +151,8 @@ async def test_the_address_guard_holds_for_a_test(shared: Daemon, receiver: Rece
     target = "/ok/guarded"
     await shared.apply(to(receiver, target, "guarded"))
     strict = {**shared.env, "LEVERET_EGRESS__ALLOW": "[]", "LEVERET_EGRESS__ALLOW_HTTP": "true"}
-    argv = [sys.executable, "-m", "consumer", "subscriptions", "test", f"guarded/{target}"]
 
-    done = await asyncio.to_thread(
-        subprocess.run, argv, env=strict, capture_output=True, text=True, timeout=60, check=False
-    )
+    done = await asyncio.to_thread(leveret.run, "subscriptions", "test", f"guarded/{target}", env=strict)
 
     assert done.returncode == 1
     assert "egress.allow" in done.stderr
@@ -260,28 +258,9 @@ async def test_a_purge_that_cannot_archive_takes_nothing(
     await publisher.publish("full")
     await shared.parked(1, tenant="full")
     (tmp_path / "archive").write_text("a file where the folder should be")
-    argv = [
-        sys.executable,
-        "-m",
-        "consumer",
-        "parked",
-        "purge",
-        "--older-than",
-        "0s",
-        "--tenant",
-        "full",
-        "--yes",
-    ]
+    words = ("parked", "purge", "--older-than", "0s", "--tenant", "full", "--yes")
 
-    done = await asyncio.to_thread(
-        subprocess.run,
-        argv,
-        env={**shared.env, "LEVERET_HOME": str(tmp_path)},
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    done = await asyncio.to_thread(leveret.run, *words, env={**shared.env, "LEVERET_HOME": str(tmp_path)})
 
     assert done.returncode == 1
     assert "stay parked" in done.stderr
@@ -337,11 +316,8 @@ async def test_changes_by_the_command_line_reach_the_daemon(
 async def test_parked_without_a_broker_is_one_line(words: tuple[str, ...], tmp_path: Path) -> None:
     """Fault 61: the remedy is named, the password is not."""
     env = python_env() | {"LEVERET_AMQP_URL": DEAD, "LEVERET_HOME": str(tmp_path)}
-    argv = [sys.executable, "-m", "consumer", *words]
 
-    done = await asyncio.to_thread(
-        subprocess.run, argv, env=env, capture_output=True, text=True, timeout=60, check=False
-    )
+    done = await asyncio.to_thread(leveret.run, *words, env=env)
 
     [line] = done.stderr.splitlines()
     assert done.returncode == 1

@@ -7,8 +7,6 @@ import os
 import re
 import signal
 import socket
-import subprocess
-import sys
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
@@ -21,6 +19,8 @@ from standardwebhooks.webhooks import Webhook
 
 from consumer.edges.private_broker.processes import wait_until
 from tests.support.broker.load import secret_of
+from tests.support.processes import leveret
+from tests.support.processes.children import python_env
 from tests.support.system.daemon import Daemon
 from tests.support.system.publisher import EventPublisher
 from tests.support.system.waiting import until
@@ -34,9 +34,10 @@ class Listener:
 
     def __init__(self, folder: Path, *arguments: str, env: Mapping[str, str]) -> None:
         self.out, self.log = folder / "listen.out", folder / "listen.log"
-        with self.out.open("wb") as out, self.log.open("wb") as log:
-            argv = [sys.executable, "-m", "consumer", "listen", "--port", "0", *arguments]
-            self.process = subprocess.Popen(argv, cwd=folder, env=dict(env), stdout=out, stderr=log)
+        for file in (self.out, self.log):
+            file.write_bytes(b"")
+        words = ("listen", "--port", "0", *arguments)
+        self.process = leveret.start(*words, log=self.log, out=self.out, env=env, cwd=folder)
         assert wait_until(lambda: "listening on" in self.said() or self.process.poll() is not None, 60)
         found = re.search(r"listening on (\S+)", self.said())
         assert found, self.said()
@@ -209,20 +210,8 @@ def test_mistakes_are_one_line_with_a_remedy(
     """CLI contract: 1 failed, 2 wrong usage; a secret is never repeated."""
     (tmp_path / "empty").write_text("# nothing\n")
     (tmp_path / "wrong").write_text(f"{SECRET}\nwhsec_hush\n")
-    env = {k: v for k, v in os.environ.items() if not k.startswith("LEVERET_")}
 
-    argv = [
-        sys.executable,
-        "-c",
-        "from consumer.cli import main; main()",
-        "listen",
-        "--port",
-        "0",
-        *arguments,
-    ]
-    done = subprocess.run(
-        argv, cwd=tmp_path, env=env, capture_output=True, text=True, timeout=60, check=False
-    )
+    done = leveret.run("listen", "--port", "0", *arguments, env=python_env(), cwd=tmp_path)
 
     assert done.returncode == code, done.stderr
     assert words in done.stderr
@@ -234,8 +223,7 @@ def test_a_taken_port_names_the_remedy(tmp_path: Path) -> None:
     """Fault 61: it does not start, and names the option to change."""
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
-        argv = [sys.executable, "-m", "consumer", "listen", "--port", port]
-        done = subprocess.run(argv, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
+        done = leveret.run("listen", "--port", port, env=python_env(), cwd=tmp_path)
 
     assert done.returncode == 1
     assert f"port {port}: " in done.stderr

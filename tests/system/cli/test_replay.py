@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 import gzip
 import json
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +11,7 @@ import aio_pika
 
 from consumer.edges.sqlite_file.file import FILE_NAME
 from tests.support.servers.receiver import Receiver
+from tests.support.system.command import command
 from tests.support.system.daemon import Daemon, running
 from tests.support.system.endpoints import all_delivered, requests_of, to
 from tests.support.system.publisher import EventPublisher
@@ -24,12 +22,7 @@ PARK_MISSING = {"LEVERET_EVENTS__MISSING_TENANT": "park"}
 
 async def replay_all(daemon: Daemon) -> tuple[int, list[dict[str, Any]], list[str]]:
     """Run ``parked replay --all``; return exit code, rows and the lines on stderr."""
-    argv = [sys.executable, "-m", "consumer", "parked", "replay", "--all", "--json"]
-
-    def run() -> subprocess.CompletedProcess[str]:
-        return subprocess.run(argv, env=daemon.env, capture_output=True, text=True, timeout=60, check=False)
-
-    done = await asyncio.to_thread(run)
+    done = await command(daemon, "parked", "replay", "--all", "--json")
     rows = [json.loads(line) for line in done.stdout.splitlines()]
     return done.returncode, rows, done.stderr.splitlines()
 

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 from tests.support.servers.receiver import Receiver
+from tests.support.system.command import command
 from tests.support.system.daemon import Daemon, running
 from tests.support.system.endpoints import all_delivered, requests_of, to
 from tests.support.system.publisher import EventPublisher
@@ -17,12 +15,7 @@ from tests.support.system.publisher import EventPublisher
 
 async def leveret(daemon: Daemon, *arguments: str) -> tuple[int, list[dict[str, Any]], str]:
     """Run one command with ``--json``; return exit code, rows and stderr."""
-
-    def run() -> subprocess.CompletedProcess[str]:
-        argv = [sys.executable, "-m", "consumer", *arguments, "--json"]
-        return subprocess.run(argv, env=daemon.env, capture_output=True, text=True, timeout=120, check=False)
-
-    done = await asyncio.to_thread(run)
+    done = await command(daemon, *arguments, "--json")
     return done.returncode, [json.loads(line) for line in done.stdout.splitlines()], done.stderr
 
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 import json
 import signal
-import sys
 from pathlib import Path
 from typing import Any
 
+from tests.support.processes import leveret
+from tests.support.processes.children import wait_exit, wait_until
 from tests.support.servers.receiver import Receiver
 from tests.support.system.command import command, objects
 from tests.support.system.daemon import Daemon, running
@@ -79,19 +80,14 @@ async def test_tail_follows_attempts(tmp_path: Path, vhost: str, receiver: Recei
         await daemon.apply(to(receiver, "/status/200/a", "acme", name="good"))
         first = await publisher.publish("acme")
         await traced(daemon, first, "delivered")
-        tail = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-m", "consumer", "tail", "--tenant", "acme", "--json"),
-            env=daemon.env,
-            stdout=asyncio.subprocess.PIPE,
-        )
-        assert tail.stdout is not None
-        seen: asyncio.Task[bytes] = asyncio.create_task(tail.stdout.readline())
-        while not seen.done():  # its start is not visible, so events come until one is shown
+        out, log = tmp_path / "tail.out", tmp_path / "tail.log"
+        words = ("tail", "--tenant", "acme", "--json")
+        tail = leveret.start(*words, log=log, out=out, env=daemon.env)
+        while b"\n" not in out.read_bytes():  # its start is not visible, so events come until one is shown
             await publisher.publish("acme")
-            await asyncio.wait([seen], timeout=0.5)
-        step = json.loads(await seen)
+            await wait_until(lambda: b"\n" in out.read_bytes(), 0.5)
+        step = json.loads(out.read_text().splitlines()[0])
         assert (step["step"], step["status"], step["reason"]) == ("attempt", 200, "delivered")
         assert step["event_id"] != first
         tail.send_signal(signal.SIGINT)
-        await tail.communicate()
-        assert tail.returncode == 0
+        assert await wait_exit(tail, 60) == 0
