@@ -12,6 +12,7 @@ from playwright.sync_api import Browser, Page, Route, sync_playwright
 from docs.page_preview.pages import named, pages
 from docs.page_preview.site import Site
 
+LOADED_MS: Final = 150_000  #: longest wait for a step of a page, on a busy machine too
 CHROMIUM: Final = "/usr/bin/chromium"  #: Debian's; playwright downloads none
 ORIGIN: Final = "http://leveret.test"
 HEIGHT: Final = 800
@@ -24,7 +25,8 @@ SCHEMES: Final[tuple[Scheme, ...]] = ("light", "dark")
 def browser() -> Iterator[Browser]:
     """Run Chromium without a window. It shows only our own pages, so its sandbox is off for root's sake."""
     with sync_playwright() as playwright:
-        started = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        flags = ["--no-sandbox", "--disable-gpu"]
+        started = playwright.chromium.launch(executable_path=CHROMIUM, args=flags, timeout=LOADED_MS)
         try:
             yield started
         finally:
@@ -34,12 +36,15 @@ def browser() -> Iterator[Browser]:
 @contextmanager
 def tab(started: Browser, site: Site, width: int, scheme: Scheme = "light") -> Iterator[Page]:
     """Open a tab that gets every answer from *site*; *width* is in CSS pixels."""
-    context = started.new_context(viewport={"width": width, "height": HEIGHT}, color_scheme=scheme)
+    context = started.new_context(
+        viewport={"width": width, "height": HEIGHT}, color_scheme=scheme, reduced_motion="reduce"
+    )
 
     def answer(route: Route) -> None:
         found = site.answer(route.request.url)
         route.fulfill(status=found.status, headers=dict(found.headers), body=found.body)
 
+    context.set_default_timeout(LOADED_MS)
     context.route("**/*", answer)
     try:
         yield context.new_page()

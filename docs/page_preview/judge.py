@@ -14,8 +14,10 @@ SERIOUS: Final = ("serious", "critical")
 _RUN_AXE: Final = "() => axe.run(document, {resultTypes: ['violations']})"
 _OVERFLOW: Final = "() => document.documentElement.scrollWidth - document.documentElement.clientWidth"
 _WATCH_POLICY: Final = (
-    "addEventListener('securitypolicyviolation', (e) => console.error('policy ' + e.violatedDirective))"
+    "addEventListener('securitypolicyviolation', (e) => console.error('policy ' + e.violatedDirective));"
 )
+#: A page that reloads itself would abort the next step of its judge.
+_KEEP_STILL: Final = "window.setInterval = () => 0;"
 
 
 def missing() -> list[Path]:
@@ -24,9 +26,9 @@ def missing() -> list[Path]:
 
 
 def faults(page: Page) -> list[str]:
-    """Return a list to which the page's errors and reports of its policy are added."""
+    """Keep the page from reloading itself; return a list that gets its errors and reports of its policy."""
     found: list[str] = []
-    page.add_init_script(_WATCH_POLICY)
+    page.add_init_script(_WATCH_POLICY + _KEEP_STILL)
     page.on("console", lambda message: found.append(message.text) if message.type == "error" else None)
     page.on("pageerror", lambda error: found.append(str(error)))
     page.on("dialog", lambda dialog: found.append(dialog.message))
@@ -35,7 +37,8 @@ def faults(page: Page) -> list[str]:
 
 def violations(page: Page) -> list[str]:
     """Return the serious and critical violations that axe-core finds."""
-    page.evaluate(AXE.read_text("utf-8"))
+    if not page.evaluate("() => 'axe' in window"):
+        page.evaluate(AXE.read_text("utf-8"))
     result: dict[str, Any] = page.evaluate(_RUN_AXE)
     return [
         f"{each['id']}: {node['html'][:200]} {node.get('failureSummary', '')}"

@@ -70,7 +70,10 @@ class Running:
         cache = f"cache_dir={root / '.pytest_cache' / part.name}"  # two writers would lose each other's
         measured = ["--cov", "--cov-report="] if covered else []
         argv = [*PYTEST, f"--rootdir={root}", *measured, "-o", cache, *part.arguments]
-        env = os.environ | {"COVERAGE_FILE": str(self.covered)}
+        compiles = {
+            "PYTHONDONTWRITEBYTECODE": ""
+        }  # hundreds of starts compile the product once, not each time
+        env = os.environ | compiles | {"COVERAGE_FILE": str(self.covered)}
         self.process = spawn(argv, log=self._log, env=env, cwd=root)
 
     def progress(self) -> Iterator[str]:

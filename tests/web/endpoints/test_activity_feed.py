@@ -152,11 +152,15 @@ async def test_parts_become_smaller_but_not_tiny(desk: Desk) -> None:
     """A store that is slow for long is not asked for single rows."""
     await desk.write(3 * FEW_ROWS)
     desk.history.is_away = True
+
+    async def failures() -> Sequence[object]:
+        await desk.feed.current()  # once more: the first one may meet a reading that is about to end
+        return desk.log.lines
+
     for _ in range(5):
         desk.log.lines.clear()
         desk.clock.advance(FRESH_S)
-        await desk.feed.current()
-        await until(lambda: desk.log.lines)
+        await shown(failures, bool)
     desk.history.is_away = False
     desk.clock.advance(FRESH_S)
     await desk.day(3 * FEW_ROWS)

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import product
 
 import pytest
 from playwright.sync_api import Browser
 
-from docs.page_preview.browser import ORIGIN, SCHEMES, Scheme, browser, tab
+from docs.page_preview.browser import HEIGHT, ORIGIN, SCHEMES, browser, tab
 from docs.page_preview.judge import faults, missing, overflow, violations
 from docs.page_preview.pages import named, pages
 from docs.page_preview.site import Site
 from tests.web.pages.hostile import hostile
+
+WIDTHS = (1280, 400)  #: of the window, in CSS pixels
 
 
 @pytest.fixture(scope="module")
@@ -22,28 +25,30 @@ def chromium() -> Iterator[Browser]:
         yield started
 
 
-@pytest.mark.parametrize("width", [1280, 400])
-@pytest.mark.parametrize("scheme", SCHEMES)
-def test_pages_are_accessible(chromium: Browser, scheme: Scheme, width: int) -> None:
+def test_pages_are_accessible(chromium: Browser) -> None:
     """axe-core finds nothing serious on any page, and no page breaks its policy or overflows."""
-    with tab(chromium, Site(pages()), width, scheme) as page:
+    with tab(chromium, Site(pages()), WIDTHS[0]) as page:
         found = faults(page)
         for name, path in named().items():
             page.goto(ORIGIN + path)
-            assert (name, violations(page)) == (name, [])
-            assert (name, overflow(page)) == (name, 0)
+            for width, scheme in product(WIDTHS, SCHEMES):
+                page.set_viewport_size({"width": width, "height": HEIGHT})
+                page.emulate_media(color_scheme=scheme)
+                assert (name, width, scheme, violations(page)) == (name, width, scheme, [])
+                assert (name, width, scheme, overflow(page)) == (name, width, scheme, 0)
             assert (name, found) == (name, [])
 
 
-@pytest.mark.parametrize("width", [1280, 400])
-def test_hostile_text_breaks_no_layout(chromium: Browser, width: int) -> None:
+def test_hostile_text_breaks_no_layout(chromium: Browser) -> None:
     """Long and hostile texts run no script, break no policy and make no page wider than its window."""
     site = Site({path: hostile(page) for path, page in pages().items()})
-    with tab(chromium, site, width) as page:
+    with tab(chromium, site, WIDTHS[0]) as page:
         found = faults(page)
         for name, path in named().items():
             page.goto(ORIGIN + path)
-            assert (name, overflow(page)) == (name, 0)
+            for width in WIDTHS:
+                page.set_viewport_size({"width": width, "height": HEIGHT})
+                assert (name, width, overflow(page)) == (name, width, 0)
             assert (name, found) == (name, [])
 
 
