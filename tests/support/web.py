@@ -99,7 +99,8 @@ class Api:
 @asynccontextmanager
 async def opened_api(home: Path, **environ: str) -> AsyncIterator[Api]:
     """Give an API on a store in *home*; *environ* are further settings, such as ``API__BURST``."""
-    base = {"LEVERET_HOME": str(home)} | {f"LEVERET_{name}": value for name, value in environ.items()}
+    base = {"LEVERET_HOME": str(home), "LEVERET_STORE__BUSY_TIMEOUT_S": "60"}  # a busy machine is no fault
+    base |= {f"LEVERET_{name}": value for name, value in environ.items()}
     clock, log = StillClock(), ListLog()
     context = replace(open_context(load_settings(base), clock), log=log)
     try:

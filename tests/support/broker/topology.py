@@ -15,7 +15,7 @@ from aio_pika.exceptions import DeliveryError
 from topology.declare import declare
 from topology.plan import Plan, TopologySpec, build_plan
 
-PATIENCE_S = 60.0
+PATIENCE_S = 150.0
 """Longest wait for a message that must come."""
 
 SMALL = TopologySpec(lanes=2, due_queues=2, spill_queues=1, rungs_s=(0.05, 0.1, 0.2, 0.4))

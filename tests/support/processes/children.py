@@ -26,6 +26,10 @@ os.execvp(sys.argv[1], sys.argv[1:])
 """
 
 
+LOOK_S = 0.02  #: first pause between two looks
+LOOKS_APART_S = 0.3  #: longest pause between two looks
+
+
 class Child(Protocol):
     """A child process: one of :mod:`subprocess`, or one of the fork server."""
 
@@ -124,13 +128,19 @@ def answers(url: str) -> bool:
 
 
 async def wait_until(holds: Callable[[], bool], timeout_s: float) -> bool:
-    """Check every 20 ms whether *holds* is true; return False when it is not within *timeout_s*."""
-    deadline = asyncio.get_running_loop().time() + timeout_s
+    """Look until *holds* is true; return False when it is not within *timeout_s*."""
+    clock = asyncio.get_running_loop().time
+    began = clock()
     while not (held := holds()):
-        if asyncio.get_running_loop().time() >= deadline:
+        if clock() >= began + timeout_s:
             break
-        await asyncio.sleep(0.02)
+        await asyncio.sleep(pause_s(clock() - began))
     return held
+
+
+def pause_s(waited_s: float) -> float:
+    """Return the pause before the next look: a tenth of the wait so far, as looks cost the time of others."""
+    return min(max(waited_s / 10, LOOK_S), LOOKS_APART_S)
 
 
 def fetch(url: str, headers: Mapping[str, str] | None = None, timeout_s: float = 20.0) -> bytes:

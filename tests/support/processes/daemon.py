@@ -22,13 +22,14 @@ from tests.support.processes.children import (
     answers,
     free_port,
     listens,
+    pause_s,
     python_env,
     spawn,
     stop,
     wait_exit,
 )
 
-READY_S = 60.0  #: it must be consuming within this time
+READY_S = 120.0  #: it must be consuming within this time
 LIMITED = 'ulimit -n "$0" && exec "$@"'  #: runs a command with a limit of open files
 STARTS = 3  #: another program may take a drawn port before it listens
 
@@ -84,7 +85,7 @@ class Daemon:
         Where another program took its port before it could listen, it is started once more, at another one.
         """
         self.spawn(failpoint)
-        deadline, left = time.monotonic() + READY_S, STARTS - 1
+        began, left = time.monotonic(), STARTS - 1
         while not await asyncio.to_thread(self.ready):
             if self.process is not None and self.process.poll() is not None:
                 if left and not self._port_is_free():
@@ -94,9 +95,10 @@ class Daemon:
                 if failpoint:
                     return
                 raise RuntimeError(f"the daemon ended with {self.process.returncode}: {self.tail()}")
-            if time.monotonic() > deadline:
+            waited_s = time.monotonic() - began
+            if waited_s > READY_S:
                 raise TimeoutError(f"the daemon is not ready after {READY_S} s: {self.tail()}")
-            await asyncio.sleep(0.02)
+            await asyncio.sleep(pause_s(waited_s))
 
     def spawn(self, failpoint: str = "") -> None:
         """Start the process and return at once; it moves where another program took its port meanwhile."""

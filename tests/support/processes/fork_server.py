@@ -33,7 +33,7 @@ import consumer
 from tests.support.data import ROOT
 
 #: Variables that ``leveret`` reads when it runs, and that of pytest. Python reads others when it starts.
-OWN: Final = ("LEVERET_", "WEBHOOK_SECRET", "PYTEST_CURRENT_TEST")
+OWN: Final = ("LEVERET_", "_LEVERET_", "COMP_", "WEBHOOK_SECRET", "PYTEST_CURRENT_TEST")
 NUMBER: Final = struct.Struct("q")  #: a process id or an exit code
 REQUEST_BYTES: Final = 1 << 20
 _PR_SET_PDEATHSIG: Final = 1  #: Source: prctl(2)

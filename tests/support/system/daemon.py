@@ -33,7 +33,7 @@ from consumer.edges.sqlite_file.file import FILE_NAME
 from consumer.edges.store import SqlStore, Step, open_store
 from consumer.settings import load_settings
 from tests.support.processes import daemon as processes
-from tests.support.processes.children import fetch, stop
+from tests.support.processes.children import fetch, pause_s, stop
 from tests.support.system.waiting import PATIENCE_S, until
 from topology.names import Names
 
@@ -224,13 +224,14 @@ class Daemon(processes.Daemon):
 
     async def parked(self, count: int, **fields: object) -> list[dict[str, Any]]:
         """Wait for *count* parked entries that hold *fields*; return them as ``parked list`` shows them."""
-        deadline = time.monotonic() + PATIENCE_S
+        began = time.monotonic()
         while True:
             rows = [r for r in await self._entries() if all(r.get(k) == v for k, v in fields.items())]
             if len(rows) >= count:
                 return rows
-            assert time.monotonic() < deadline, f"{len(rows)} of {count} parked {fields}"
-            await asyncio.sleep(0.1)
+            waited_s = time.monotonic() - began
+            assert waited_s < PATIENCE_S, f"{len(rows)} of {count} parked {fields}"
+            await asyncio.sleep(max(0.1, pause_s(waited_s)))
 
     async def _entries(self) -> list[dict[str, Any]]:
         connection = await aio_pika.connect(self.env["LEVERET_AMQP_URL"])

@@ -13,11 +13,12 @@ import pytest
 
 from consumer.edges.private_broker import PrivateBroker
 from tests.support.broker.vhosts import ctl
+from tests.support.processes.children import LOOK_S
 from tests.support.servers.receiver import Receiver
 from tests.support.system.daemon import running
 from tests.support.system.endpoints import BREAKER_OFF, QUICK, all_delivered, deliveries, requests_of, to
 from tests.support.system.publisher import EventPublisher
-from tests.support.system.waiting import LOOK_S, until
+from tests.support.system.waiting import until
 from tests.support.system.wire import behind_a_wire
 
 MANY = {**QUICK, "max_attempts": 1_000}  #: more than fit into the longest wait of a test

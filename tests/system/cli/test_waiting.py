@@ -7,12 +7,13 @@ import json
 from pathlib import Path
 from typing import Any
 
+from tests.support.processes.children import LOOK_S
 from tests.support.servers.receiver import Receiver
 from tests.support.system.command import command, objects
 from tests.support.system.daemon import Daemon, running
 from tests.support.system.endpoints import all_delivered, requests_of, to
 from tests.support.system.publisher import EventPublisher
-from tests.support.system.waiting import LOOK_S, PATIENCE_S, until
+from tests.support.system.waiting import PATIENCE_S, until
 
 LONG = {"max_attempts": 5, "base_s": 600, "multiplier": 1, "max_s": 600, "jitter": 0}
 RUNGS = {"LEVERET_TOPOLOGY__RUNGS_S": "[0.1,0.5,60,600]"}
