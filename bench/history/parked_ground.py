@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import random
-import sys
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Collection, Mapping, Sequence
@@ -17,6 +16,7 @@ import aio_pika
 from bench.broker import Broker
 from bench.prove import Bench
 from tests.support.builders.parked_queue import failed, park_all
+from tests.support.processes import leveret
 from tests.support.processes.daemon import Daemon, subscription
 from topology.declare import declare
 from topology.names import Names
@@ -73,17 +73,11 @@ class Ground:
     async def parked(self, *words: str) -> Answer:
         """Run ``leveret parked`` with *words*."""
         began = time.monotonic()
-        process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-m", "consumer", "parked", *words),
-            env=self.daemon.env,
-            stdin=asyncio.subprocess.DEVNULL,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.PIPE,
-        )
-        out, err = await asyncio.wait_for(process.communicate(), PATIENCE_S)
+        env = self.daemon.env
+        done = await asyncio.to_thread(leveret.run, "parked", *words, env=env, timeout_s=PATIENCE_S)
         seconds = time.monotonic() - began
-        code = process.returncode or 0
-        return Answer(words=words, code=code, out=out, err=err.decode(), seconds=seconds)
+        out, err = done.stdout.encode(), done.stderr
+        return Answer(words=words, code=done.returncode, out=out, err=err, seconds=seconds)
 
     def of(self, tenant: str) -> Collection[str]:
         """Return the ids of a tenant's entries."""

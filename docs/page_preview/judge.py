@@ -17,7 +17,7 @@ _WATCH_POLICY: Final = (
     "addEventListener('securitypolicyviolation', (e) => console.error('policy ' + e.violatedDirective));"
 )
 #: A page that reloads itself would abort the next step of its judge.
-_KEEP_STILL: Final = "window.setInterval = () => 0;"
+KEEP_STILL: Final = "window.setInterval = () => 0;"
 
 
 def missing() -> list[Path]:
@@ -28,7 +28,7 @@ def missing() -> list[Path]:
 def faults(page: Page) -> list[str]:
     """Keep the page from reloading itself; return a list that gets its errors and reports of its policy."""
     found: list[str] = []
-    page.add_init_script(_WATCH_POLICY + _KEEP_STILL)
+    page.add_init_script(_WATCH_POLICY + KEEP_STILL)
     page.on("console", lambda message: found.append(message.text) if message.type == "error" else None)
     page.on("pageerror", lambda error: found.append(str(error)))
     page.on("dialog", lambda dialog: found.append(dialog.message))

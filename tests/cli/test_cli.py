@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import socket
 import subprocess
 import sys
@@ -10,6 +9,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+
+from tests.support.processes.children import python_env
+from tests.support.processes.leveret import run
 
 Leveret = Callable[..., "subprocess.CompletedProcess[str]"]
 
@@ -19,18 +21,10 @@ DEAD = "amqp://leveret:hush@127.0.0.1:1/"
 @pytest.fixture
 def leveret(tmp_path: Path) -> Leveret:
     """Run the command line as its own process, in an empty folder and with the given settings alone."""
-    clean = {name: value for name, value in os.environ.items() if not name.startswith("LEVERET_")}
 
     def invoke(*arguments: str, **settings: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [sys.executable, "-c", "from consumer.cli import main; main()", *arguments],
-            cwd=tmp_path,
-            env=clean | {f"LEVERET_{name}": value for name, value in settings.items()},
-            capture_output=True,
-            text=True,
-            timeout=60,
-            check=False,
-        )
+        env = python_env() | {f"LEVERET_{name}": value for name, value in settings.items()}
+        return run(*arguments, env=env, cwd=tmp_path)
 
     return invoke
 

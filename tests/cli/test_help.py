@@ -18,6 +18,9 @@ from consumer.cli import app
 from consumer.cli.parked import COMMANDS as PARKED
 from consumer.cli.shared.lazy_commands import COMMANDS as TOP_LEVEL
 from tests.support.command_line import Run
+from tests.support.processes import leveret
+from tests.support.processes.children import python_env
+from tests.support.system.waiting import PATIENCE_S
 
 
 def commands(command: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
@@ -89,7 +92,7 @@ def test_help_waits_for_no_library(tmp_path: Path) -> None:
     )
     argv = [sys.executable, "-c", code, "--help"]
 
-    done = subprocess.run(argv, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=True)
+    done = subprocess.run(argv, cwd=tmp_path, capture_output=True, text=True, timeout=PATIENCE_S, check=True)
 
     assert [name for name in TOP_LEVEL if f" {name} " not in done.stdout] == []
     assert {"aiohttp", "aio_pika", "httpx2", "pydantic", "sqlalchemy"}.isdisjoint(done.stderr.split())
@@ -110,21 +113,12 @@ def test_version(run: Run) -> None:
 
 def complete(folder: Path, *words: str) -> list[str]:
     """Return the completions that bash would offer for the last word."""
-    clean = {name: value for name, value in os.environ.items() if not name.startswith("LEVERET_")}
     asked = {
         "_LEVERET_COMPLETE": "complete_bash",
         "COMP_WORDS": " ".join(("leveret", *words)),
         "COMP_CWORD": str(len(words)),
     }
-    done = subprocess.run(
-        [sys.executable, "-c", "from consumer.cli import main; main()"],
-        env=clean | asked,
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    done = leveret.run(env=python_env() | asked, cwd=folder)
     assert done.stderr == ""
     return done.stdout.split()
 
@@ -144,21 +138,23 @@ def test_a_shell_completes_names(run: Run, tmp_path: Path) -> None:
 
 def test_bash_can_install_completion(tmp_path: Path) -> None:
     """`leveret --install-completion bash` writes a script that bash reads."""
-    leveret = Path(sys.executable).with_name("leveret")
+    program = Path(sys.executable).with_name("leveret")
     env = os.environ | {"HOME": str(tmp_path), "SHELL": "/bin/bash"}
 
     # It asks which shell it was called from, so it is called from one.
     done = subprocess.run(
-        ["bash", "-c", f"{shlex.quote(str(leveret))} --install-completion bash; exit $?"],
+        ["bash", "-c", f"{shlex.quote(str(program))} --install-completion bash; exit $?"],
         env=env,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=PATIENCE_S,
         check=True,
     )
 
     [script] = tmp_path.rglob("leveret.sh")
     assert "bash completion installed in" in done.stdout
     check = f"source {shlex.quote(str(script))} && complete -p leveret"
-    found = subprocess.run(["bash", "-c", check], capture_output=True, text=True, timeout=60, check=True)
+    found = subprocess.run(
+        ["bash", "-c", check], capture_output=True, text=True, timeout=PATIENCE_S, check=True
+    )
     assert "leveret" in found.stdout

@@ -31,6 +31,8 @@ from consumer.ports import Publication
 from consumer.settings import load_settings
 from tests.support.builders import subscriptions
 from tests.support.command_line import Run, rows
+from tests.support.processes import leveret
+from tests.support.processes.children import python_env
 from tests.support.processes.terminal import on_terminal
 from topology.declare import declare
 from topology.plan import TopologySpec, build_plan
@@ -234,12 +236,12 @@ def test_a_missing_broker_is_reported_and_hinders_nothing(two: Run, words: tuple
 
 async def test_on_a_terminal_it_asks(tmp_path: Any, vhost: str) -> None:
     """Fault 84: "no" leaves everything unchanged, "yes" removes."""
-    env = {"LEVERET_HOME": str(tmp_path), "LEVERET_AMQP_URL": vhost, "PATH": "/usr/bin:/bin"}
+    env = python_env() | {"LEVERET_HOME": str(tmp_path), "LEVERET_AMQP_URL": vhost}
     env |= {f"LEVERET_{name}": value for name, value in SETTINGS.items()}
     file = tmp_path / "subs.yaml"
     file.write_text(text(SHOP))
     words = ["subscriptions", "remove", "acme/shop"]
-    await on_terminal(["subscriptions", "apply", str(file)], env)
+    assert leveret.run("subscriptions", "apply", str(file), env=env).returncode == 0
     await fill(vhost, waiting=[SHOP_ID])
 
     no = await on_terminal(words, env, {"Remove 1 subscription?": "n\n"})

@@ -39,13 +39,10 @@ def listener(server: ForkServer, tmp_path: Path) -> Iterator[Forked]:
 @pytest.mark.parametrize(
     "words",
     [
-        ("--version",),
         ("nonsense",),
         ("config", "show"),
         ("subscriptions", "list", "--json"),
-        ("subscriptions", "apply", "-"),
         ("subscriptions", "apply", "missing.yaml"),
-        ("policy", "show", "standard-webhooks", "--json"),
     ],
     ids=" ".join,
 )

@@ -12,8 +12,8 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from consumer.core.subscription.subscription import subscription_id
-from docs.page_preview.browser import SCHEMES, Scheme, browser
-from docs.page_preview.judge import faults, missing, overflow, violations
+from docs.page_preview.browser import SCHEMES, browser
+from docs.page_preview.judge import KEEP_STILL, faults, missing, overflow, violations
 from tests.support.servers.switch import Switch
 from tests.support.system.api import ServedApi, serving
 from tests.support.system.daemon import Daemon
@@ -22,6 +22,7 @@ from tests.support.system.publisher import EventPublisher
 from tests.support.system.waiting import PATIENCE_S, until
 
 ANSWER: Final = b'{"error":"database_unavailable"}'
+RELOAD_MS: Final = 300  #: a person reloads no faster
 ONCE: Final[Mapping[str, object]] = {"max_attempts": 1}
 
 
@@ -43,6 +44,7 @@ def opened(started: Browser, *, scripts: bool) -> Page:
     """Return a tab at 1280 px."""
     context = started.new_context(viewport={"width": 1280, "height": 800}, java_script_enabled=scripts)
     context.set_default_timeout(PATIENCE_S * 1_000)
+    context.add_init_script(KEEP_STILL)
     return context.new_page()
 
 
@@ -58,6 +60,7 @@ def reload_until(page: Page, text: str) -> None:
     deadline = time.monotonic() + PATIENCE_S
     while text not in " ".join(page.locator("main").inner_text().split()):
         assert time.monotonic() < deadline, f"{text} is not on the page: {page.locator('main').inner_text()}"
+        page.wait_for_timeout(RELOAD_MS)
         page.reload()
 
 
@@ -126,9 +129,9 @@ async def test_an_operator_repairs_an_endpoint(
     await until(lambda: set(ids) <= set(endpoint.taken), "the endpoint has every event")
 
 
-def judged(started: Browser, api: ServedApi, token: str, paths: Sequence[str], scheme: Scheme) -> list[str]:
+def judged(started: Browser, api: ServedApi, token: str, paths: Sequence[str]) -> list[str]:
     """Return every fault of the pages at *paths*: of accessibility, of the policy, and of the width."""
-    context = started.new_context(viewport={"width": 400, "height": 800}, color_scheme=scheme)
+    context = started.new_context(viewport={"width": 400, "height": 800}, reduced_motion="reduce")
     context.set_default_timeout(PATIENCE_S * 1_000)
     page = context.new_page()
     reports = faults(page)
@@ -141,24 +144,26 @@ def judged(started: Browser, api: ServedApi, token: str, paths: Sequence[str], s
             found.append(f"{path}: {answer.status}")
         if "/login" in page.url:
             found.append(f"{path}: nobody is logged in")
-        found += [f"{path}: {each}" for each in violations(page)]
+        for scheme in SCHEMES:
+            page.emulate_media(color_scheme=scheme)
+            found += [f"{path} {scheme}: {each}" for each in violations(page)]
         found += [f"{path}: {overflow(page)} px too wide"] if overflow(page) else []
     context.close()
     missing_page = "the server responded with a status of 404"
     return found + [each for each in reports if missing_page not in each]
 
 
-@pytest.mark.parametrize("scheme", SCHEMES)
 async def test_every_page_is_accessible(
-    shared: Daemon, publisher: EventPublisher, endpoint: Switch, api: ServedApi, scheme: Scheme
+    shared: Daemon, publisher: EventPublisher, endpoint: Switch, api: ServedApi
 ) -> None:
     """axe-core finds nothing serious on any real page at 400 px, and no page breaks its policy."""
-    [event, *_] = await broken(shared, publisher, endpoint, scheme)
-    of = subscription_id(scheme, "orders")
+    tenant = "judged"
+    [event, *_] = await broken(shared, publisher, endpoint, tenant)
+    of = subscription_id(tenant, "orders")
     admin = await api.token("--scope", "admin")
-    customer = await api.token("--scope", "operate", "--tenant", scheme)
+    customer = await api.token("--scope", "operate", "--tenant", tenant)
     async with api.client(admin) as client:
-        parked = (await client.get("/v1/parked", params={"tenant": scheme})).json()["items"][0]["id"]
+        parked = (await client.get("/v1/parked", params={"tenant": tenant})).json()["items"][0]["id"]
         job = (await client.get("/v1/jobs")).json()["items"]
     paths = (
         *("/", "/endpoints", f"/endpoints/{of}", "/parked", f"/parked/{parked}", "/parked/resend", "/jobs"),
@@ -172,7 +177,7 @@ async def test_every_page_is_accessible(
             return [
                 each
                 for token, pages in ((admin, paths), (customer, own))
-                for each in judged(started, api, token, pages, scheme)
+                for each in judged(started, api, token, pages)
             ]
 
     assert await asyncio.to_thread(judge) == []
