@@ -234,7 +234,9 @@ def test_an_ended_authority_that_may_be_the_needed_one() -> None:
         (None, [], []),
         ("the proxy p:1 cannot be reached", [], [(Check.EGRESS, Level.FAULT)]),
         (None, [OutcomeKind.TIMEOUT_CONNECT] * 2, [(Check.EGRESS, Level.FAULT)]),
+        (None, [OutcomeKind.TIMEOUT_CONNECT, OutcomeKind.DNS], [(Check.EGRESS, Level.FAULT)]),
         (None, [OutcomeKind.TIMEOUT_CONNECT, None], []),
+        (None, [OutcomeKind.DNS], []),
     ],
 )
 def test_a_proxy_that_is_away_or_silent(
