@@ -59,7 +59,7 @@ def test_each_fault_is_in_exactly_one_report(moments: list[tuple[float, str]], p
 
 
 def test_the_memory_and_the_reports_are_bounded() -> None:
-    """Beyond the faults that are remembered, none is reported within the minute; a later report counts them."""
+    """No fault beyond the remembered ones is reported within the minute; a later report counts them."""
     repeats = Repeats[int]()
     reported = [repeats.due(number, 0.001 * number) for number in range(3 * FAULTS_MAX)]
 

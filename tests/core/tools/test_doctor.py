@@ -300,8 +300,8 @@ def test_schemas_of_other_releases() -> None:
         [[]],
         [[]],
     ]
-    assert levels(schema_findings("db", "0014", "0013")) == [(Check.STORE, Level.FAULT)]
-    assert levels(schema_findings("db", "0012", "0013")) == [(Check.STORE, Level.WARNING)]
+    assert levels(schema_findings("db", "0015", "0014")) == [(Check.STORE, Level.FAULT)]
+    assert levels(schema_findings("db", "0012", "0014")) == [(Check.STORE, Level.WARNING)]
 
 
 @pytest.mark.parametrize("doubt", Doubt)
