@@ -182,7 +182,7 @@ async def test_whoever_disabled_it_follows_from_the_reason_of_before(place: Plac
     for name, reason in (("gone", "HTTP 410; bye"), ("asked", "the customer asked")):
         await execute(
             place,
-            f"UPDATE leveret_subscriptions SET enabled = false, disabled_reason = '{reason}' "  # noqa: S608
+            f"UPDATE leveret_subscriptions SET enabled = false, disabled_reason = '{reason}' "  # noqa: S608 (ours)
             f"WHERE name = '{name}'",
         )
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
-from sqlalchemy import Row, bindparam, literal_column, select
+from sqlalchemy import Row, Select, bindparam, literal_column, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from consumer.core.changes.merge import StoredEntry
@@ -20,7 +20,7 @@ from consumer.edges.store.tables import SUBSCRIPTIONS
 KNOWN_MAX: Final = 10_000
 """Entries that are remembered, at about 5 kB each; further ones are opened at each change."""
 
-ALL_ROWS: Final = select(literal_column("*")).select_from(SUBSCRIPTIONS)
+ALL_ROWS: Final[Select[Any]] = select(literal_column("*")).select_from(SUBSCRIPTIONS)
 """The columns that the table has: one that an earlier release made has fewer."""
 _OF_TENANT: Final = ALL_ROWS.where(SUBSCRIPTIONS.c.tenant == bindparam("of"))
 
