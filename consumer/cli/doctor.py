@@ -6,6 +6,7 @@ Data flow: settings -> consumer.edges.doctor -> one line for each finding -> exi
 from __future__ import annotations
 
 import asyncio
+import os
 import sys
 from collections.abc import Sequence
 from contextlib import ExitStack
@@ -107,6 +108,7 @@ def run(report: Report, endpoints: int = ENDPOINTS, limit_s: float = ALL_S, look
     """
     known: list[Finding] = []
     begun: list[Examination] = []
+    leave = os._exit if sys.stdout is sys.__stdout__ else _stay
 
     def at_limit() -> int:
         late = begun[0].unfinished(limit_s) if begun else [overdue(Check.SETTINGS, SETTINGS, limit_s)]
@@ -114,11 +116,11 @@ def run(report: Report, endpoints: int = ENDPOINTS, limit_s: float = ALL_S, look
 
     async def examine(examination: Examination) -> int:
         code = report.show([*known, *await examination.run()])
-        ends.enter_context(watched(CLOSE_S, lambda: code))  # the loop waits for its threads
+        ends.enter_context(watched(CLOSE_S, lambda: code, leave))  # the loop waits for its threads
         return code
 
     with ExitStack() as ends:
-        ends.enter_context(watched(limit_s, at_limit))
+        ends.enter_context(watched(limit_s, at_limit, leave))
         try:
             loaded = load()
             loaded.settings.amqp_urls()
@@ -131,6 +133,10 @@ def run(report: Report, endpoints: int = ENDPOINTS, limit_s: float = ALL_S, look
         known += _of_settings(loaded)
         begun.append(Examination(loaded.settings, endpoints, look_s))
         return asyncio.run(examine(begun[0]))
+
+
+def _stay(_code: int) -> None:
+    """Do nothing: a program that runs the command inside itself, with a stdout of its own, must not end."""
 
 
 def _of_settings(loaded: Loaded) -> Sequence[Finding]:

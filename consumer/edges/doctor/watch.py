@@ -5,16 +5,13 @@ Data flow: a block of code -> a thread that counts its seconds -> the end of the
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from threading import Event, Thread
 
 
 @contextmanager
-def watched(
-    limit_s: float, at_limit: Callable[[], int], leave: Callable[[int], object] = os._exit
-) -> Iterator[None]:
+def watched(limit_s: float, at_limit: Callable[[], int], leave: Callable[[int], object]) -> Iterator[None]:
     """End the process if the block takes longer than *limit_s*.
 
     A file on a dead network drive, or a named pipe, can block the event loop or one of its threads. Python
@@ -24,7 +21,7 @@ def watched(
         limit_s: Longest time of the block, in seconds.
         at_limit: Prints the results so far and returns the exit code; another thread than the block's calls
             it.
-        leave: Ends the process with an exit code, without waiting for anything.
+        leave: Ends the process with an exit code, without waiting for anything, such as ``os._exit``.
     """
     ended = Event()
 
