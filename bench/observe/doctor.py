@@ -65,6 +65,9 @@ async def prove(bench: Bench) -> Sequence[Measured]:
     leaks = sum(any(secret and secret in run.output for secret in ground.secrets) for run in runs)
     bench.notes["doctor_lines"] = lines
     bench.note("doctor_faults", len(chosen))
+    slowest = max(found, key=lambda name: found[name].seconds)
+    bench.note("doctor_slowest", {"fault": slowest, "seconds": round(found[slowest].seconds, 1)})
+    bench.note("doctor_without_fault_s", round(healthy.seconds, 1))
     bench.note("doctor_leaks", leaks)
     valid = healthy.code == 0 and leaks == 0
     return [Measured(name="doctor_missed", value=len(missed), n=len(chosen), valid=valid)]

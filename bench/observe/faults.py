@@ -233,7 +233,7 @@ FAULTS: Sequence[Fault] = (
         words="certificate verify failed",
         make=_unknown_authority,
     ),
-    Fault(name="silent broker", check="login", words="sent nothing", make=_silent_broker),
+    Fault(name="silent broker", check="login", words="did not answer within 1 s", make=_silent_broker),
     *(
         Fault(name=f"may not {words}", check="rights", words=words, make=_few_rights(**rights))
         for words, rights in RIGHTS.items()

@@ -11,6 +11,7 @@ import shutil
 import socket
 import ssl
 import subprocess
+import time
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
@@ -51,6 +52,7 @@ class Diagnosis:
     code: int
     rows: Sequence[Mapping[str, str]]
     output: str
+    seconds: float = 0.0  #: from the start of its process to the end
 
     def troubles(self) -> Sequence[Mapping[str, str]]:
         """Return the lines that are not well."""
@@ -180,9 +182,10 @@ class Ground:
 
     async def doctor(self, settings: Settings, wrap: Sequence[str] = ()) -> Diagnosis:
         """Run `leveret doctor --json`."""
+        began = time.monotonic()
         done = await self.run(settings, "doctor", "--json", wrap=wrap)
         rows = [json.loads(line) for line in done.stdout.splitlines()]
-        return Diagnosis(done.code, rows, done.stdout + done.stderr)
+        return Diagnosis(done.code, rows, done.stdout + done.stderr, time.monotonic() - began)
 
     def call(self, method: str, path: str, body: object = None) -> Any:
         """Call the management API.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import socket
 import sqlite3
 import time
@@ -126,6 +127,14 @@ async def _silent_postgres(ground: Ground) -> AsyncIterator[Settings]:
 
 
 @asynccontextmanager
+async def _hanging_file(ground: Ground) -> AsyncIterator[Settings]:
+    """Name a file that hangs when it is read, as on a dead network drive."""
+    pipe = ground.folder / "pipe.pem"
+    os.mkfifo(pipe)
+    yield ground.settings(SENDING__CA_FILE=str(pipe))
+
+
+@asynccontextmanager
 async def _partly_expired_bundle(ground: Ground) -> AsyncIterator[Settings]:
     """Verify an endpoint by an authority that has ended, in a bundle with one that has not."""
     ended = Authority(ground.folder, "Ended CA", days=-1)
@@ -198,15 +207,17 @@ FAULTS: Sequence[Fault] = (
         make=set_to(DATABASE_URL="postgresql://user:password@127.0.0.1:1/leveret"),
     ),
     Fault(name="stranger's store", check="store", words="made with another store", make=_stranger),
-    Fault(name="silent PostgreSQL", check="store", words="does not answer", make=_silent_postgres),
+    Fault(name="silent PostgreSQL", check="store", words="did not answer within", make=_silent_postgres),
     Fault(name="spoiled secrets", check="keys", words="secrets are damaged", make=in_copy(_spoil_secrets)),
-    Fault(name="missing key", check="keys", words="sealed with store key", make=in_copy(_remove_key)),
+    Fault(name="missing key", check="keys", words="store's key is missing", make=in_copy(_remove_key)),
     Fault(name="lost key", check="keys", words="sealed with store key", make=in_copy(_swap_key)),
-    Fault(name="silent name server", check="dns", words="answers nothing", make=_silent_name_server),
+    Fault(
+        name="silent name server", check="dns", words="did not answer within 3 s", make=_silent_name_server
+    ),
     Fault(
         name="silent name server without need",
         check="dns",
-        words="answers nothing",
+        words="did not answer within 3 s",
         make=_needless_name_server,
     ),
     Fault(name="unknown name", check="dns", words="does not exist", make=_no_such_name, level="warning"),
@@ -223,7 +234,8 @@ FAULTS: Sequence[Fault] = (
         words="the proxy 127.0.0.1:1",
         make=subscribed(EGRESS__PROXY="http://user:password@127.0.0.1:1"),
     ),
-    Fault(name="silent proxy", check="egress", words="answers in time through it", make=_silent_proxy),
+    Fault(name="silent proxy", check="egress", words="did not answer within", make=_silent_proxy),
+    Fault(name="hanging file", check="egress", words="was not examined to the end", make=_hanging_file),
     Fault(
         name="bundle with an ended authority",
         check="tls",

@@ -6,9 +6,13 @@ Data flow: settings -> consumer.edges.doctor -> one line for each finding -> exi
 from __future__ import annotations
 
 import asyncio
+import os
 import sys
 from collections.abc import Sequence
-from typing import Annotated
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from threading import Lock
+from typing import Annotated, Final
 
 import typer
 
@@ -26,8 +30,18 @@ from consumer.core.tools.doctor.finding import (
     warning,
     well,
 )
-from consumer.edges.doctor.examine import ENDPOINTS, examine
+from consumer.edges.doctor.examine import ENDPOINTS, Examination
+from consumer.edges.doctor.in_time import LIMIT_S, overdue
+from consumer.edges.doctor.watch import watched
 from consumer.settings import Loaded, load
+
+ALL_S: Final = 175.0
+"""Longest time of the whole command, in seconds: both rounds of looks, and their ends."""
+
+CLOSE_S: Final = 5.0
+"""Longest time to close everything after the last line, in seconds."""
+
+SETTINGS: Final = "the settings"
 
 COLORS = {Level.FAULT: "red", Level.WARNING: "yellow", Level.NOTE: "cyan", Level.OK: "green"}
 
@@ -51,27 +65,78 @@ def doctor(endpoints: Endpoints = ENDPOINTS, quiet: Quiet = False, as_json: AsJs
     It asks broker, store, clocks, name servers and endpoints. It changes nothing and sends no webhook.
     """
     with errors_in_one_line():
-        findings = _findings(endpoints)
-    shown = [each for each in findings if each.level is not Level.OK] if quiet else findings
-    for each in shown:
-        if as_json:
-            print_json(each.as_dict())
-        else:
-            _print(each)
-    if not as_json:
-        typer.echo(summary(findings))
-    raise typer.Exit(1 if has_fault(findings) else 0)
+        code = run(Report(quiet=quiet, as_json=as_json), endpoints)
+    raise typer.Exit(code)
 
 
-def _findings(endpoints: int) -> Sequence[Finding]:
-    try:
-        loaded = load()
-        loaded.settings.amqp_urls()
-        loaded.settings.postgres_url()
-    except ConfigError as error:
-        remedy = "correct it; `leveret config check` tries the settings alone"
-        return [fault(Check.SETTINGS, "the settings", line, remedy) for line in str(error).splitlines()]
-    return [*_of_settings(loaded), *asyncio.run(examine(loaded.settings, endpoints))]
+@dataclass(slots=True)
+class Report:
+    """The lines of a run; only the first caller prints them."""
+
+    quiet: bool
+    as_json: bool
+    code: int = 1  #: exit code of the lines that were printed
+    _turn: Lock = field(default_factory=Lock, init=False)
+
+    def show(self, findings: Sequence[Finding]) -> int:
+        """Print *findings* unless another thread has begun to print; return the exit code."""
+        if self._turn.acquire(blocking=False):
+            self.code = 1 if has_fault(findings) else 0
+            self._print(findings)
+        return self.code
+
+    def _print(self, findings: Sequence[Finding]) -> None:
+        for each in findings:
+            if self.quiet and each.level is Level.OK:
+                continue
+            if self.as_json:
+                print_json(each.as_dict())
+            else:
+                _print(each)
+        if not self.as_json:
+            typer.echo(summary(findings))
+
+
+def run(report: Report, endpoints: int = ENDPOINTS, limit_s: float = ALL_S, look_s: float = LIMIT_S) -> int:
+    """Examine everything and report it; return the exit code.
+
+    Args:
+        report: Prints the findings.
+        endpoints: Endpoints that are connected to, at most.
+        limit_s: Longest time in seconds; after it the findings so far are printed and the process ends.
+        look_s: Longest time of one look, in seconds.
+    """
+    known: list[Finding] = []
+    begun: list[Examination] = []
+    leave = os._exit if sys.stdout is sys.__stdout__ else _stay
+
+    def at_limit() -> int:
+        late = begun[0].unfinished(limit_s) if begun else [overdue(Check.SETTINGS, SETTINGS, limit_s)]
+        return report.show([*known, *late])
+
+    async def examine(examination: Examination) -> int:
+        code = report.show([*known, *await examination.run()])
+        ends.enter_context(watched(CLOSE_S, lambda: code, leave))  # the loop waits for its threads
+        return code
+
+    with ExitStack() as ends:
+        ends.enter_context(watched(limit_s, at_limit, leave))
+        try:
+            loaded = load()
+            loaded.settings.amqp_urls()
+            loaded.settings.postgres_url()
+        except ConfigError as error:
+            remedy = "correct it; `leveret config check` tries the settings alone"
+            return report.show(
+                [fault(Check.SETTINGS, SETTINGS, line, remedy) for line in str(error).splitlines()]
+            )
+        known += _of_settings(loaded)
+        begun.append(Examination(loaded.settings, endpoints, look_s))
+        return asyncio.run(examine(begun[0]))
+
+
+def _stay(_code: int) -> None:
+    """Do nothing: a program that runs the command inside itself, with a stdout of its own, must not end."""
 
 
 def _of_settings(loaded: Loaded) -> Sequence[Finding]:

@@ -132,7 +132,7 @@ class ApiProcess:
             *("--socket", str(handle), "--api", self._values),
             stdin=PIPE,
             stdout=PIPE,
-            stderr=None if sys.stderr.isatty() else PIPE,  # at a terminal each process may write by itself
+            stderr=None if logs.may_share_stream() else PIPE,
             env=child_environment(),
             pass_fds=(handle,),
             start_new_session=True,  # Ctrl-C is for this process, which ends the child after its drain

@@ -6,7 +6,8 @@ Any program with the right to publish there may send anything; a message that is
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import TypeGuard
 
 import orjson
 
@@ -67,8 +68,11 @@ class Control:
                 self._subscriptions.ask()
             case "purged":
                 self._purged(message.get("ages_s"))
+            case "kicked":
+                self._left(message, comes_back=True)
             case "cancelled":
                 self._cancelled(message.get("targets"), message.get("messages"))
+                self._left(message, comes_back=False)
             case _:
                 self._agreement.receive(message)
 
@@ -79,6 +83,23 @@ class Control:
 
     def _cancelled(self, *counts: object) -> None:
         """Note in the books of one worker how many waiting targets, and messages, an operator cancelled."""
-        known = [count for count in counts if isinstance(count, int) and 0 <= count <= MOST_CANCELLED]
+        known = [count for count in counts if is_count(count)]
         if len(known) == len(counts) and self._agreement.leads():
             self._context.books.cancelled_waiting(*known)
+
+    def _left(self, message: Mapping[str, object], *, comes_back: bool) -> None:
+        """Take how many waiting deliveries of which subscriptions left, and whether others stayed.
+
+        Args:
+            message: The control message.
+            comes_back: Whether a delivery that left may wait again already.
+        """
+        of = message.get("of")
+        if isinstance(of, dict):
+            known = {each: count for each, count in of.items() if is_count(count)}
+            self._endpoints.left(known, all_left=message.get("whole") is True, comes_back=comes_back)
+
+
+def is_count(count: object) -> TypeGuard[int]:
+    """Return whether a command can have counted so many deliveries."""
+    return isinstance(count, int) and 0 <= count <= MOST_CANCELLED

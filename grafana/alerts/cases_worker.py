@@ -83,6 +83,28 @@ ALIVE: Final[tuple[Case, ...]] = (
     ),
     silent("LeveretTaskEnded", {'leveret_task_failures_total{@,task="control"}': "7x48"}, "5m"),
     fires(
+        "LeveretSpansDropped",
+        {
+            'leveret_spans_total{@,result="exported"}': "0+100x60",
+            'leveret_spans_total{@,result="full"}': "0x4 10+10x60",
+            'leveret_spans_total{@,result="refused"}': "0x4 5+5x60",
+        },
+        "11m",
+        "w1:8080 has dropped spans for 5 minutes, 300 in the last 5. It delivers as usual, but traces have "
+        "gaps. The log event tracing.failed has the reason.",
+        of=Of.ONE_WORKER,
+    ),
+    silent(
+        "LeveretSpansDropped",
+        {
+            'leveret_spans_total{@,result="exported"}': "0+100x60",
+            'leveret_spans_total{@,result="full"}': "0x8 40x60",
+            'leveret_spans_total{@,result="stopped"}': "0+10x60",
+        },
+        *("4m", "7m", "11m"),
+        note="after a short trouble of the collector, and for those left at the end of a worker",
+    ),
+    fires(
         "LeveretTopologyDiffers",
         {'leveret_topology_findings{@,severity="error"}': "0 1x40"},
         "7m",

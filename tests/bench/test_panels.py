@@ -7,13 +7,20 @@ import math
 import re
 from pathlib import Path
 
-from bench.newcomer.panels import DATA_S, empty_queries, faults_of_files, watched
+from bench.newcomer.panels import DATA_S, PROOF, empty_queries, faults_of_files, watched
 from bench.observe.panels import asked, exposed
 from consumer.edges.private_broker import BrokerEndpoint
+from grafana.alerts.case import RULES
 from grafana.boards import BOARDS
 from grafana.spec import Kind, all_queries, filled
 from tests.support.processes.children import fetch
-from tests.support.repository.grafana_files import ALERTS
+from tests.support.repository.grafana_files import ALERTS, alert_names
+
+
+def test_the_proof_counts_every_alert() -> None:
+    """`alerts_untested` is of every rule that the generator makes, and the checked-in file has them all."""
+    assert [goal.n for goal in PROOF.goals if goal.name == "alerts_untested"] == [len(RULES)]
+    assert alert_names() == list(RULES)
 
 
 async def test_every_panel_has_data_under_load(tmp_path: Path, vhost: str, broker: BrokerEndpoint) -> None:

@@ -58,11 +58,33 @@ def test_each_fault_is_in_exactly_one_report(moments: list[tuple[float, str]], p
     assert repeats.end() == 0
 
 
-def test_the_memory_is_bounded() -> None:
-    """Of more faults than are remembered, the one that was reported longest ago is forgotten."""
+def test_the_memory_and_the_reports_are_bounded() -> None:
+    """No fault beyond the remembered ones is reported within the minute; a later report counts them."""
     repeats = Repeats[int]()
-    for number in range(FAULTS_MAX + 1):
-        assert repeats.due(number, 0.0) == 0
+    reported = [repeats.due(number, 0.001 * number) for number in range(3 * FAULTS_MAX)]
 
-    assert repeats.due(FAULTS_MAX, 1.0) is None
-    assert repeats.due(0, 1.0) == 0
+    assert reported == [0] * FAULTS_MAX + [None] * 2 * FAULTS_MAX
+    assert repeats.due(-1, AGAIN_S + 3) == 2 * FAULTS_MAX
+    assert repeats.due(-2, AGAIN_S + 3) == 0
+    assert repeats.end() == 0
+
+
+def test_the_last_faults_without_room_are_in_a_report_too() -> None:
+    """A minute after them, with the latest of them."""
+    repeats = Repeats[int]()
+    for number in range(FAULTS_MAX + 3):
+        repeats.due(number, 0.0)
+
+    assert repeats.settle(AGAIN_S - 1) == []
+    assert repeats.settle(AGAIN_S) == [(FAULTS_MAX + 2, 3)]
+    assert repeats.settle(AGAIN_S) == []
+
+
+def test_a_forgotten_fault_leaves_its_number() -> None:
+    """The next report has it, whichever fault that is of."""
+    repeats = Repeats[int]()
+    for number in range(FAULTS_MAX):
+        repeats.due(number, 0.0)
+    assert repeats.due(0, AGAIN_S - 1) is None
+
+    assert repeats.due(FAULTS_MAX, AGAIN_S) == 1

@@ -283,6 +283,16 @@ def test_prometheus_is_given_its_files_where_it_looks(tmp_path: Path) -> None:
     assert [t["targets"] for [t] in targets] == [["alertmanager:9093"], ["leveret:8080"], ["rabbitmq:15692"]]
 
 
+def test_prometheus_keeps_the_exemplars_of_the_workers() -> None:
+    """Without the feature it drops them, and no point of a histogram leads to its trace."""
+    command = SERVICES["prometheus"]["command"]
+
+    assert "--enable-feature=exemplar-storage" in command
+    assert [word for word in command if word.startswith("--enable-feature")] == [
+        "--enable-feature=exemplar-storage"
+    ]
+
+
 def test_grafana_opens_on_the_dashboard() -> None:
     """Anonymous, on loopback, the dashboard as home; the data source has the id that the dashboard knows."""
     grafana = SERVICES["grafana"]

@@ -59,6 +59,45 @@ async def test_kicked_deliveries_are_sent_at_the_rate_at_once(worker: Worker) ->
     assert worker.endpoint(shop).state == "closed"
 
 
+async def test_a_partial_kick_leaves_the_others_waiting(worker: Worker) -> None:
+    """`leveret waiting kick` of one event: the endpoint's other deliveries still count as waiting."""
+    [shop] = await worker.subscribe_all("shop", rate_per_s=0.1, burst=1)
+    ear, book = control(worker, []), worker.context.observe.troubles.book
+    for number in range(11):
+        await worker.handle(event_message(message_id=f"e{number}"))
+    waiting = book.waiting_of(shop.id, worker.clock.now())
+    assert waiting >= 8
+
+    ear.take(orjson.dumps({"kind": "kicked", "of": {shop.id: 1}, "whole": False}))
+    assert book.waiting_of(shop.id, worker.clock.now()) == waiting - 1
+
+    ear.take(orjson.dumps({"kind": "free", "tenant": "acme", "subscription": None}))
+    ear.take(
+        orjson.dumps({"kind": "kicked", "of": {shop.id: 2, "sub_x": -1, "sub_y": "many"}, "whole": False})
+    )
+    assert book.waiting_of(shop.id, worker.clock.now()) == waiting - 3
+
+    ear.take(orjson.dumps({"kind": "free", "tenant": "acme", "subscription": None}))
+    ear.take(orjson.dumps({"kind": "kicked", "of": {shop.id: waiting - 3}, "whole": True}))
+    assert book.waiting_of(shop.id, worker.clock.now()) == 0
+
+
+async def test_cancelled_deliveries_wait_no_longer(worker: Worker) -> None:
+    """All of a subscription, or as many as the command reports."""
+    [shop] = await worker.subscribe_all("shop", rate_per_s=0.1, burst=1)
+    ear, book = control(worker, []), worker.context.observe.troubles.book
+    for number in range(11):
+        await worker.handle(event_message(message_id=f"e{number}"))
+    waiting = book.waiting_of(shop.id, worker.clock.now())
+    report = {"kind": "cancelled", "targets": 2, "messages": 2, "of": {shop.id: 2}}
+
+    ear.take(orjson.dumps({**report, "whole": False}))
+    assert book.waiting_of(shop.id, worker.clock.now()) == waiting - 2
+
+    ear.take(orjson.dumps({**report, "whole": True}))
+    assert book.waiting_of(shop.id, worker.clock.now()) == 0
+
+
 async def test_purged_entries_count_in_the_ages_once(worker: Worker) -> None:
     """S1-10: a command has no metrics; only the leading worker counts, for all entries."""
     ear = control(worker, [])

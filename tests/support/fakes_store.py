@@ -120,7 +120,7 @@ class MemoryStore:
         entry = self._entries.get(subscription_id)
         if entry is not None and entry.enabled:
             notes = {"enabled": False, "disabled_reason": reason, "disabled_at": "2026-01-01T00:00:00Z"}
-            self._entries[entry.id] = entry.model_copy(update=notes)
+            self._entries[entry.id] = entry.model_copy(update={**notes, "disabled_itself": True})
             self._version += 1
 
     async def revive(self, subscription_id: str) -> None:

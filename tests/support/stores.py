@@ -185,6 +185,7 @@ LATER_COLUMNS = {
     "0007": ("leveret_parked_index", ("replays", "messages", "shown")),
     "0011": ("leveret_jobs", ("total",)),
     "0012": ("leveret_publish_keys", ("claimed_until",)),
+    "0014": ("leveret_subscriptions", ("disabled_itself",)),
 }
 """Table and columns by the schema that added them to a table of before."""
 

@@ -31,6 +31,8 @@ class StoredEntry(SubscriptionEntry):
     """Why the daemon or an operator disabled it; absent: neither did, though a file may have."""
     disabled_at: str | None = None
     """When the daemon or an operator disabled it, RFC 3339."""
+    disabled_itself: Annotated[bool | None, Field(exclude=True)] = None
+    """Whether the daemon disabled it; absent: it is enabled, or an earlier release stored it."""
     replaced_at: tuple[int, ...] = ()
     """When each secret was replaced, Unix seconds; 0 for the newest, and if the time is unknown."""
     ends_at: tuple[int, ...] = ()
@@ -60,13 +62,19 @@ class StoredEntry(SubscriptionEntry):
         shown = self.model_copy(update=changes) if changes else self
         built = SubscriptionEntry.build(shown, rules)
         key_ends = self.ends_at if built.keys else ()
-        itself = not self.enabled and is_own_reason(self.disabled_reason)
+        itself = self.is_disabled_itself
         return replace(built, locked=self.locked, gone=self.gone, disabled_itself=itself, key_ends=key_ends)
+
+    @property
+    def is_disabled_itself(self) -> bool:
+        """Whether the daemon disabled it; in a store of before, the form of the reason shows it."""
+        known = self.disabled_itself
+        return not self.enabled and (is_own_reason(self.disabled_reason) if known is None else known)
 
     @property
     def gone(self) -> bool:
         """Whether the daemon disabled it after days without a success at its endpoint."""
-        return not self.enabled and says_gone(self.disabled_reason)
+        return self.is_disabled_itself and says_gone(self.disabled_reason)
 
     def document(self) -> dict[str, object]:
         """Return the entry as JSON values, including secrets."""
@@ -172,6 +180,7 @@ def _merge_entry(
         notes["ends_at"] = ends if existing else old.ends_at
     if old is not None and old.disabled_reason is not None and old.url == entry.url and not enable:
         notes |= {"enabled": False, "disabled_reason": old.disabled_reason, "disabled_at": old.disabled_at}
+        notes["disabled_itself"] = old.disabled_itself
     new = StoredEntry.model_validate({name: getattr(entry, name) for name in entry.model_fields_set} | notes)
     if generated:
         steps.generated.append(new)

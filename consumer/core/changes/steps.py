@@ -8,7 +8,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from pydantic import SecretStr
 
@@ -17,6 +17,13 @@ from consumer.core.changes.secret_overlap import ALWAYS, ends_at, refuse_early_e
 from consumer.core.errors import ConfigError
 from consumer.core.subscription.entry import SECRETS_MAX, SubscriptionEntry
 from consumer.core.webhook.signing import parse_secret
+
+_ENABLED: Final[Mapping[str, object]] = {
+    "enabled": True,
+    "disabled_reason": None,
+    "disabled_at": None,
+    "disabled_itself": None,
+}
 
 NEAR_MAX = 3
 """Most names that are suggested for a name that was not found."""
@@ -112,21 +119,20 @@ def require_only(merged: Merge, expected: Sequence[StoredEntry]) -> Merge:
 
 def enable(stored: Sequence[StoredEntry], subscription_id: str) -> Merge:
     """Return *stored* with one subscription enabled, for whatever reason it was disabled."""
-    notes = {"enabled": True, "disabled_reason": None, "disabled_at": None}
-    return _update(stored, subscription_id, lambda _: notes)
+    return _update(stored, subscription_id, lambda _: _ENABLED)
 
 
 def revive(stored: Sequence[StoredEntry], subscription_id: str) -> Merge:
     """Return *stored* with one subscription enabled, unless it was disabled for another reason meanwhile."""
-    notes = {"enabled": True, "disabled_reason": None, "disabled_at": None}
-    return _update(stored, subscription_id, lambda entry: notes if entry.gone else {})
+    return _update(stored, subscription_id, lambda entry: _ENABLED if entry.gone else {})
 
 
 def disable(stored: Sequence[StoredEntry], subscription_id: str, note: Note) -> Merge:
     """Return *stored* with one subscription disabled. If it already was, its first note stays."""
-    notes = {"enabled": False, "disabled_reason": note.reason, "disabled_at": note.at}
+    disabled = {"enabled": False, "disabled_reason": note.reason, "disabled_at": note.at}
+    notes: Mapping[str, object] = {**disabled, "disabled_itself": False}
 
-    def changes(entry: StoredEntry) -> dict[str, object]:
+    def changes(entry: StoredEntry) -> Mapping[str, object]:
         return notes if entry.enabled or entry.disabled_reason is None else {}
 
     return _update(stored, subscription_id, changes)

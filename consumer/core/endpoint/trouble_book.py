@@ -37,11 +37,16 @@ class EndpointNow(NamedTuple):
 class _Track:
     """The memory of one subscription."""
 
-    __slots__ = ("recent", "waits")
+    __slots__ = ("leaving", "recent", "waits")
 
     def __init__(self) -> None:
         self.recent = RecentCauses()
         self.waits = WaitingTimes()
+        self.leaving = WaitingTimes()  #: waiting as well; an operator is kicking some or all of them
+
+    def waiting(self, now: float) -> int:
+        """Return how many deliveries wait at *now* (Unix seconds)."""
+        return self.waits.count(now) + self.leaving.count(now)
 
 
 class TroubleBook:
@@ -79,14 +84,36 @@ class TroubleBook:
             track.waits.add(end, arrived_at)
 
     def freed(self, subscription: str) -> None:
-        """Count the deliveries of a subscription as waiting no longer.
-
-        Its breaker closed, or an operator kicked or cancelled them.
-        """
+        """Count the deliveries of a subscription as waiting no longer: its breaker closed."""
         track = self._tracks.get(subscription)
         if track is not None:
-            self._waits.subtract(track.waits)
-            track.waits.clear()
+            for times in (track.waits, track.leaving):
+                self._waits.subtract(times)
+                times.clear()
+
+    def leaves(self, subscription: str) -> None:
+        """Take that an operator begins to kick the deliveries of a subscription that wait now."""
+        track = self._tracks.get(subscription)
+        if track is not None:
+            track.waits.move(track.leaving)
+
+    def left(self, subscription: str, deliveries: int, *, all_left: bool) -> None:
+        """Count deliveries that an operator kicked or cancelled as waiting no longer.
+
+        Args:
+            subscription: Its id.
+            deliveries: How many of them were this worker's, about.
+            all_left: Whether those of :meth:`leaves` all left, if it was called before.
+        """
+        track = self._tracks.get(subscription)
+        if track is None:
+            return
+        if all_left and not track.leaving.is_empty():
+            self._waits.subtract(track.leaving)
+            track.leaving.clear()
+            return
+        track.leaving.move(track.waits)
+        self._waits.subtract(track.waits.take(deliveries))
 
     def parked(self, sizes: Mapping[str, int]) -> None:
         """Take how many entries are parked now, by subscription."""
@@ -120,7 +147,7 @@ class TroubleBook:
     def waiting_of(self, subscription: str, now: float) -> int:
         """Return how many deliveries of a subscription wait at *now* (Unix seconds)."""
         track = self._tracks.get(subscription)
-        return 0 if track is None else track.waits.count(now)
+        return 0 if track is None else track.waiting(now)
 
     def waiting(self, now: float) -> int:
         """Return how many deliveries wait at *now* (Unix seconds)."""
@@ -167,7 +194,7 @@ class TroubleBook:
                 found[each] = trouble
         for each, track in list(self._tracks.items()):
             known = endpoints.get(each)
-            if known is None or (each not in found and each not in new and not track.waits.count(now)):
+            if known is None or (each not in found and each not in new and not track.waiting(now)):
                 del self._tracks[each]
             elif each not in new:
                 track.recent.turn(known.successes)
@@ -182,7 +209,7 @@ class TroubleBook:
             delivered=recent.delivered(endpoint.successes),
             last=recent.last,
             is_closed=endpoint.state == "closed",
-            waiting=track.waits.count(now),
+            waiting=track.waiting(now),
             slow_ratio=endpoint.slow_ratio,
             parked=self.parked_of(subscription),
             is_disabled=subscription in self._disabled,

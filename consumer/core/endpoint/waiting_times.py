@@ -55,6 +55,33 @@ class WaitingTimes:
                 if found[0] <= 0:
                     del self._slices[end]
 
+    def move(self, into: WaitingTimes) -> None:
+        """Count all deliveries in *into* instead of here."""
+        for end, (count, oldest_at) in self._slices.items():
+            found = into._slices.setdefault(end, [0, oldest_at])
+            found[0] += count
+            found[1] = min(found[1], oldest_at)
+        self.clear()
+
+    def take(self, most: int) -> WaitingTimes:
+        """Count at most so many deliveries no longer, those that come back last first; return them."""
+        taken = WaitingTimes()
+        for end in sorted(self._slices, reverse=True):
+            found = self._slices[end]
+            count = min(found[0], most)
+            if count <= 0:
+                break
+            taken._slices[end] = [count, found[1]]
+            most -= int(count)
+            found[0] -= count
+            if found[0] <= 0:
+                del self._slices[end]
+        return taken
+
+    def is_empty(self) -> bool:
+        """Return whether nothing was counted, or everything is over."""
+        return not self._slices
+
     def clear(self) -> None:
         """Forget all deliveries: they come back soon, or are over."""
         self._slices.clear()

@@ -6,6 +6,7 @@ Data flow: settings -> connections and the management API -> :class:`BrokerLook`
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
@@ -114,7 +115,8 @@ class BrokerLook:
             async with asyncio.timeout(self.bounds.http_s):
                 snapshot, nodes = await asyncio.gather(fetch_snapshot(login), fetch_nodes(login))
         except TimeoutError:
-            text, remedy = f"{login.url} does not answer in time", "look at the load of broker and network"
+            text = f"{login.url} did not answer within {self.bounds.http_s:g} s"
+            remedy = "look at the load of broker and network"
             self.findings.append(warning(Check.LOGIN, "the management API", text, remedy))
             return
         except BrokerUnavailable as error:
@@ -133,14 +135,16 @@ class BrokerLook:
         """Ask over AMQP what only AMQP shows, and what the management API did not show."""
         version = str(underlay(connection).server_properties.get("version", ""))
         self.findings += version_findings(version, declares=settings.topology.declare)
+        whole = asyncio.timeout(self.bounds.amqp_s)
         try:
-            async with asyncio.timeout(self.bounds.amqp_s):
+            async with whole:
                 await self._compare(connection, settings, plan)
         except Blocked:
             self.is_alarmed = True
             self.findings.append(blocked())
         except TimeoutError:
-            text = "the broker does not answer each question in time"
+            limit_s = self.bounds.amqp_s if whole.expired() else self.bounds.right_s
+            text = f"the broker did not answer a question within {limit_s:g} s"
             self.findings.append(
                 fault(Check.LOGIN, "the connection", text, "look at the load of broker and network")
             )
@@ -201,7 +205,8 @@ async def _try(options: AmqpOptions) -> AbstractConnection | str:
     except BrokerUnavailable as error:
         [url] = options.urls
         text = str(error).removeprefix(_NO_ANSWER).removeprefix(f"{shown_url(url)}: ")
-        return text.removesuffix(_ASKS)
+        late = f"did not answer within {options.connect_timeout_s:g} s"
+        return re.sub("^TimeoutError", late, text.removesuffix(_ASKS))
 
 
 def _plugin(*, is_known: bool) -> Finding:

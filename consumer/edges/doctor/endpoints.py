@@ -74,6 +74,7 @@ class WayFinder:
     sender: WebhookSender
     rule: EgressRule
     wants_time: bool  #: whether the next endpoint is asked for its time
+    connect_s: float = 5.0  #: longest time of one connection, as the sender has it
     all_s: float = ALL_S  #: time after which no further connection is opened
     readings: list[ClockReading] = field(default_factory=list)
     _turns: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(AT_ONCE), init=False)
@@ -103,7 +104,9 @@ class WayFinder:
             try:
                 return replace(way, ends=await self._connect(endpoint, self.sender.parts))
             except AttemptFailed as fault:
-                return replace(way, kind=fault.kind, detail=shown(str(fault)))
+                is_late = fault.kind is OutcomeKind.TIMEOUT_CONNECT
+                late = f"did not answer within {self.connect_s:g} s"
+                return replace(way, kind=fault.kind, detail=late if is_late else shown(str(fault)))
             except (
                 OSError,
                 ValueError,

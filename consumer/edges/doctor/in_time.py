@@ -41,5 +41,10 @@ async def in_time(
         if not task.done():
             task.cancel()
             await asyncio.wait({task}, timeout=GRACE_S)
-    text = f"was not examined to the end within {limit_s:.0f} s"
-    return (fault(check, subject, text, "look whether it hangs or is overloaded, and try again"),)
+    return (overdue(check, subject, limit_s),)
+
+
+def overdue(check: Check, subject: str, limit_s: float) -> Finding:
+    """Return the fault for a look that did not end within *limit_s*."""
+    text = f"was not examined to the end within {limit_s:g} s"
+    return fault(check, subject, text, "look whether it hangs or is overloaded, and try again")

@@ -78,7 +78,9 @@ async def look_at_daemon(settings: Settings, limit_s: float = DAEMON_S) -> Seque
             answer = await client.get(f"http://{at}/readyz")
     except httpx2.ConnectError:
         return (note(Check.DAEMON, subject, "does not run", "start it with `leveret run`"),)
-    except (httpx2.HTTPError, httpx2.InvalidURL, TimeoutError) as error:
+    except (httpx2.TimeoutException, TimeoutError):
+        return (_foreign(subject, f"a program there did not answer within {limit_s:g} s"),)
+    except (httpx2.HTTPError, httpx2.InvalidURL) as error:
         return (_foreign(subject, f"no answer over HTTP: {type(error).__name__}"),)
     words = answer.text.partition("\n")[0]
     if not words.startswith(("ready", "not ready: ")) or answer.status_code not in (200, 503):

@@ -70,11 +70,12 @@ class NetworkLook:
 
     async def _ways(self, settings: Settings, endpoints: Sequence[Endpoint]) -> Sequence[Way]:
         try:
-            sender = make_sender(settings)
+            sender = await asyncio.to_thread(make_sender, settings)  # it reads files
         except LeveretError as error:  # such as an unreadable ca_file
             self.findings.append(of_error(Check.TLS, "the sender", str(error)))
             return ()
-        finder = WayFinder(sender, settings.egress_rule(), self.wants_time)
+        connect_s = settings.sending.connect_timeout_s
+        finder = WayFinder(sender, settings.egress_rule(), self.wants_time, connect_s)
         try:
             away, ways = await asyncio.gather(finder.proxy_fault(), finder.ways(endpoints))
         finally:

@@ -32,11 +32,14 @@ from aiormq.abc import DeliveredMessage
 from aiormq.exceptions import AMQPError, ChannelAccessRefused, ConnectionCommandInvalid
 from pamqp.common import FieldValue
 
+from consumer.edges.broker.connection.connect import underlay
 from topology.names import Names
 from topology.plan import HASH_TYPE, BindingPlan, Plan
 from topology.wire import Channels
 
 CALL_S: Final = 5.0  #: longest wait for one answer; under an alarm the broker reads nothing after a publish
+
+READY_S: Final = 0.1  #: longest wait for a connection that is not blocked; it takes none
 
 _CONFIGURE: Final = "configure "
 _WRITE: Final = "write to "
@@ -63,7 +66,10 @@ class _Try:
 
 
 class Blocked(Exception):
-    """The broker does not read the connection any more, as while an alarm is raised."""
+    """The broker has reported that it reads the connection no more, as while an alarm is raised.
+
+    Source: RabbitMQ "Blocked Connection Notifications": it reports that after a publish.
+    """
 
 
 async def missing_rights(
@@ -81,7 +87,7 @@ async def missing_rights(
         call_s: Longest wait for one answer, in seconds.
 
     Raises:
-        Blocked: the broker stopped to read after a publish.
+        Blocked: the broker reported after a publish that it reads no more.
         TimeoutError: it does not answer.
     """
     channels = Channels(connection)
@@ -91,7 +97,7 @@ async def missing_rights(
         try:
             refusal = await _refusal(channels, each.send, call_s)
         except TimeoutError:
-            if each.right.startswith(_WRITE) and not each.source:
+            if await _is_blocked(connection):
                 raise Blocked from None
             raise
         if refusal is not None:
@@ -210,6 +216,16 @@ def _publishing(exchange: str) -> Send:
 
 async def _ignore(_message: DeliveredMessage) -> Any:
     """Settle nothing: the channel is closed at once, and the broker takes its messages back."""
+
+
+async def _is_blocked(connection: AbstractConnection) -> bool:
+    """Return whether the broker has reported that it reads no more; a slow one has not."""
+    try:
+        async with asyncio.timeout(READY_S):
+            await underlay(connection).ready()
+    except TimeoutError:
+        return True
+    return False
 
 
 async def _refusal(channels: Channels, send: Send, call_s: float) -> str | None:

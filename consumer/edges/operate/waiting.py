@@ -16,9 +16,11 @@ from __future__ import annotations
 import asyncio
 import time
 import uuid
+from collections import Counter
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from typing import Final
 
 import orjson
 from aio_pika.abc import AbstractConnection
@@ -36,6 +38,8 @@ from consumer.edges.broker.wire.raw_message import raw_message
 from consumer.ports import Archive, Publication
 from topology.ladder import Ladder, first_hop_s
 from topology.names import Names
+
+REPORTED_MAX: Final = 1_000  #: subscriptions in a report to the workers, which remember no more of them
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,8 +94,9 @@ async def kick(
         sent = _ours(kicked(taken.meant, time.time()), queues.names.due, key)
         await _publish(writing, taken.checked(sent) if taken.others is None else sent)
 
-    async with aclosing(_taken_out(connection, queues, wanted, send)) as taken_out:
-        async for each in taken_out:
+    moved = _taken_out(connection, queues, wanted, send)
+    async with aclosing(_reported("kicked", connection, queues.names, wanted, moved)) as reported:
+        async for each in reported:
             yield each
 
 
@@ -113,35 +118,59 @@ async def cancel(
             only = Publication(exchange=queues.names.due, routing_key=key, body=b"")
             await _publish(writing, replace(only, headers=check_headers(taken.check)))
 
-    cancelled = _Cancelled()
-    try:
-        async with aclosing(_taken_out(connection, queues, wanted, keep)) as taken_out:
-            async for each in taken_out:
-                cancelled.count(each)
-                yield each
-    finally:
-        await completed(_report(connection, queues.names, cancelled))
+    ended = _taken_out(connection, queues, wanted, keep)
+    async with aclosing(_reported("cancelled", connection, queues.names, wanted, ended)) as reported:
+        async for each in reported:
+            yield each
 
 
 @dataclass(slots=True)
-class _Cancelled:
-    """The number of cancelled targets."""
+class _Left:
+    """The number of deliveries that left the ladder."""
 
     targets: int = 0
     messages: int = 0
+    by_subscription: Counter[str] = field(default_factory=Counter)
+    all_left: bool = False  #: whether none of the wanted ones, and none beside them, stayed
 
     def count(self, each: Waiting | Unread) -> None:
         """Count the targets of one message."""
         if isinstance(each, Waiting):
             self.targets += len(each.message.targets)
             self.messages += each.is_whole
+            self.by_subscription.update(each.message.targets)
 
 
-async def _report(connection: AbstractConnection, names: Names, cancelled: _Cancelled) -> None:
-    """Report the number to the workers, for the books of the leading one; a command has no books."""
-    if not cancelled.targets:
+async def _reported(
+    how: str,
+    connection: AbstractConnection,
+    names: Names,
+    wanted: Wanted,
+    taken_out: AsyncGenerator[Waiting | Unread, None],
+) -> AsyncGenerator[Waiting | Unread, None]:
+    """Pass on what was *taken_out*, and report to the workers at the end, whatever ends it.
+
+    A command has no books. The leading worker notes cancelled deliveries in its books, and each worker counts
+    its share as waiting no longer.
+    """
+    left, unread = _Left(), 0
+    try:
+        async with aclosing(taken_out):
+            async for each in taken_out:
+                left.count(each)
+                unread += isinstance(each, Unread)
+                yield each
+        left.all_left = not unread and wanted.event is None
+    finally:
+        await completed(_report(how, connection, names, left))
+
+
+async def _report(how: str, connection: AbstractConnection, names: Names, left: _Left) -> None:
+    if not left.targets:
         return
-    body = {"kind": "cancelled", "targets": cancelled.targets, "messages": cancelled.messages}
+    counts = {"targets": left.targets, "messages": left.messages} if how == "cancelled" else {}
+    of = dict(left.by_subscription.most_common(REPORTED_MAX))
+    body = {"kind": how, **counts, "of": of, "whole": left.all_left}
     with suppress(*CONNECTION_ERRORS):
         channel = await open_channel(connection, confirms=False)
         await channel.basic_publish(orjson.dumps(body), exchange=names.control)

@@ -31,6 +31,7 @@ Render: TypeAlias = Callable[[str, dict[str, Any]], bytes]
 
 _writer: LogWriter | None = None
 _is_json = False  #: whether the log contains only JSON
+_is_for_people = False  #: whether a person reads it at a terminal
 
 
 def flush(limit_s: float = EXIT_FLUSH_S) -> bool:
@@ -46,6 +47,11 @@ def pass_on(line: bytes) -> None:
         text = line[:PASSED_BYTES].decode(errors="backslashreplace")
         line = _render("warning", {"event": "library.logged", "logger": "api", "detail": text})
     _writer.info(line)
+
+
+def may_share_stream() -> bool:
+    """Return whether another process may write to the log's stream itself: only if a person reads it."""
+    return _is_for_people
 
 
 def _is_object(line: bytes) -> bool:
@@ -70,13 +76,14 @@ async def flush_always() -> None:
 
 def configure(level: str, form: Literal["auto", "json", "console"], stream: TextIO | None = None) -> None:
     """Send every log line of *level* or above to *stream*, which is stderr by default."""
-    global _writer, _is_json  # noqa: PLW0603 - one per process, like structlog's own configuration
+    global _writer, _is_json, _is_for_people  # noqa: PLW0603 - one per process, like structlog's own configuration
     target = sys.stderr if stream is None else stream
     is_terminal = target.isatty()
     render: Render = _render
     if form == "console" or (form == "auto" and is_terminal):
         render = partial(_render_for_people, is_terminal=is_terminal)
     _is_json = render is _render
+    _is_for_people = is_terminal and not _is_json
     if _writer is not None:
         _writer.close(EXIT_FLUSH_S)
     _writer = LogWriter(target.buffer, lambda lines: render("error", {"event": "log.lost", "lines": lines}))

@@ -10,14 +10,14 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from sqlalchemy import Row, select
+from sqlalchemy import Row
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from consumer.core.errors import ConfigError
 from consumer.core.subscription.pauses import paused
 from consumer.core.subscription.subscription import Subscription
 from consumer.edges.store.rows.entries import SubscriptionRow
-from consumer.edges.store.tables import SUBSCRIPTIONS
+from consumer.edges.store.rows.opened import ALL_ROWS
 
 PART: Final = 500
 """Rows that are read before the event loop runs again: 500 take about 1 ms."""
@@ -94,7 +94,7 @@ async def read_other(connection: AsyncConnection | None, loaded: LoadedSubscript
         return Read((), ())
     ids: list[str] = []
     other: list[Row[Any]] = []
-    result = await connection.stream(select(*SUBSCRIPTIONS.c))
+    result = await connection.stream(ALL_ROWS)
     async for part in result.partitions(PART):
         ids += [row[0] for row in part]
         other += [row for row in part if not loaded.is_same(tuple(row))]

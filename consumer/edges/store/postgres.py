@@ -58,6 +58,7 @@ class PostgresDatabase(Database):
         """
         super().__init__(_engine(url, busy_timeout_s, statement_s), _shown(url))
         self._lock_ms = int(busy_timeout_s * 1000)
+        self._statement_s = statement_s
 
     def _create(self) -> None:
         """Do nothing: the operator creates the database."""
@@ -96,7 +97,8 @@ class PostgresDatabase(Database):
         if meaning is not None:
             return meaning
         if isinstance(cause, TimeoutError):
-            return "does not answer; check PostgreSQL and the network"
+            text = str(cause) or f"did not answer within {self._statement_s:g} s"
+            return f"{text}; check PostgreSQL and the network"
         if isinstance(cause, OSError) or not state:
             return f"{_MEANINGS['08']} ({_one_line(cause)})"
         return f"PostgreSQL answers {_one_line(cause)} (SQLSTATE {state})"
@@ -104,12 +106,15 @@ class PostgresDatabase(Database):
 
 def _engine(url: str, busy_timeout_s: float, statement_s: float) -> AsyncEngine:
     async def connect() -> asyncpg.Connection:
-        return await asyncpg.connect(
-            url,
-            timeout=busy_timeout_s,
-            command_timeout=statement_s,
-            server_settings={"application_name": "leveret"},
-        )
+        try:
+            return await asyncpg.connect(
+                url,
+                timeout=busy_timeout_s,
+                command_timeout=statement_s,
+                server_settings={"application_name": "leveret"},
+            )
+        except TimeoutError:
+            raise TimeoutError(f"did not answer within {busy_timeout_s:g} s") from None
 
     return create_async_engine(
         "postgresql+asyncpg://",

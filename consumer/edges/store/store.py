@@ -193,7 +193,13 @@ class SqlStore:
         statement = (
             update(SUBSCRIPTIONS)
             .where(table.id == subscription_id, table.enabled)
-            .values(enabled=False, disabled_reason=short(reason), disabled_at=at, version=table.version + 1)
+            .values(
+                enabled=False,
+                disabled_reason=short(reason),
+                disabled_at=at,
+                disabled_itself=True,
+                version=table.version + 1,
+            )
         )
         async with self._database.writing() as connection:
             if (await connection.execute(statement)).rowcount:

@@ -23,7 +23,7 @@ from sqlalchemy import (
     text,
 )
 
-SCHEMA: Final = "0013"
+SCHEMA: Final = "0014"
 """Number of the newest migration; four digits, so that numbers compare as text."""
 VERSION_TABLE: Final = "leveret_schema"
 
@@ -54,6 +54,7 @@ SUBSCRIPTIONS: Final = Table(
     Column("key_id", Text, nullable=False),  # id of the key that sealed the secrets
     Column("secrets", LargeBinary, nullable=False),
     Column("version", Integer, nullable=False),  # 1-based version of this entry
+    Column("disabled_itself", Boolean),  # whether Leveret disabled it; absent while it is enabled, or unknown
     UniqueConstraint("tenant", "name", name="leveret_subscriptions_name"),
     UniqueConstraint("tenant", "url", name="leveret_subscriptions_url"),
 )

@@ -6,7 +6,8 @@ Data flow: FanOut asks :meth:`Endpoints.admit` for each target; Attempts hands e
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
+from math import ceil
 
 from consumer.core.endpoint.admission import Admission, Hold
 from consumer.core.endpoint.agreement import state_name
@@ -163,14 +164,30 @@ class Endpoints:
     def free(self, tenant: object, subscription_id: object) -> None:
         """Free the reservations of a tenant or a subscription; None means any.
 
-        Their deliveries were kicked or cancelled, and no longer count as waiting. An endpoint with a rate
-        would wait for them, and send nothing else.
+        Their deliveries are being kicked, or were cancelled. An endpoint with a rate would wait for them, and
+        send nothing else.
         """
         for endpoint in self._known.values():
             of = endpoint.subscription
             if tenant in (None, of.tenant) and subscription_id in (None, of.id):
                 endpoint.reservations.free(self._now)
-                self._observe.deliveries_freed(of)
+                self._observe.deliveries_leave(of.id)
+
+    def left(self, deliveries: Mapping[str, int], *, all_left: bool, comes_back: bool) -> None:
+        """Count deliveries that an operator kicked or cancelled as waiting no longer.
+
+        No worker knows which of them another one stored, so each takes an equal share of a part.
+
+        Args:
+            deliveries: Their numbers by subscription id.
+            all_left: Whether none of these subscriptions' deliveries stayed.
+            comes_back: Whether one that left may wait again already.
+        """
+        for each, count in deliveries.items():
+            if all_left and not comes_back:
+                self._observe.deliveries_leave(each)
+            share = ceil(count / self._workers)
+            self._observe.deliveries_left(each, share, all_left=all_left)
 
     def force(self, subscription: Subscription | None) -> None:
         """Open a breaker until it is reset, as an operator asks."""

@@ -63,7 +63,7 @@ class DeliveryReporter(Reporter):
         self.troubles = Troubles(series, subscriptions, self._totals)
         self._book = self.troubles.book
         self.orphans = OrphanReporter(series, log, self._fault_log())
-        self.unmatched = UnmatchedReporter(series, log)
+        self.unmatched = UnmatchedReporter(series, self._fault_log())
         self._kind = {kind: series.tally(series.attempts.labels(kind.value)) for kind in OutcomeKind}
         self._delivered = series.tally(series.deliveries.labels("delivered"))
         self._duration = {
@@ -143,11 +143,6 @@ class DeliveryReporter(Reporter):
         """Report a message that came back so often that it is moved unread."""
         self._series.events.labels("suspect").inc()
         self._log.warning("message.suspected", queue=queue, delivery_count=delivery_count)
-
-    def settle_faults(self, now: float) -> None:
-        """Also of unmatched events."""
-        super().settle_faults(now)
-        self.unmatched.settle(now)
 
     def names_from(self, find: Callable[[str], Subscription | None]) -> None:
         """Take the function that finds a subscription by its id, for lines that have to name it."""

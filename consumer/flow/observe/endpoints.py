@@ -38,9 +38,19 @@ class EndpointReporter(Reporter):
             self._series.breaker_openings.inc()
         self._log.warning("breaker.changed", **about(subscription), before=before, after=after)
 
-    def deliveries_freed(self, subscription: Subscription) -> None:
-        """Count the deliveries of a subscription as waiting no longer: they were kicked or cancelled."""
-        self.troubles.book.freed(subscription.id)
+    def deliveries_leave(self, subscription: str) -> None:
+        """Take that an operator begins to kick the waiting deliveries of a subscription, given by its id."""
+        self.troubles.book.leaves(subscription)
+
+    def deliveries_left(self, subscription: str, deliveries: int, *, all_left: bool) -> None:
+        """Count kicked or cancelled deliveries as waiting no longer.
+
+        Args:
+            subscription: Its id.
+            deliveries: How many of them this worker had stored.
+            all_left: Whether all of them that waited as the operator began have left.
+        """
+        self.troubles.book.left(subscription, deliveries, all_left=all_left)
 
     def endpoint_disabled(self, subscription: Subscription, reason: str) -> None:
         """Report that a subscription was disabled."""

@@ -36,6 +36,32 @@ def test_the_oldest_event_of_those_that_wait() -> None:
     assert times.oldest_at(NOW + 9_000) is None
 
 
+def test_a_part_is_taken_from_the_longest_waits() -> None:
+    """As a kick does; what is left and what was taken add up."""
+    times = WaitingTimes()
+    for wait_s in (30, 30, 4_000, 4_000, 4_000):
+        times.add(slice_end(NOW + wait_s, NOW), NOW)
+
+    taken = times.take(4)
+
+    assert (times.count(NOW), taken.count(NOW)) == (1, 4)
+    assert times.take(9).count(NOW) == 1
+    assert times.is_empty()
+    assert taken.count(NOW + 60) == 3
+
+
+def test_deliveries_that_move_are_counted_once() -> None:
+    """With the oldest of both."""
+    one, two, end = WaitingTimes(), WaitingTimes(), slice_end(NOW + 30, NOW)
+    one.add(end, NOW - 5)
+    two.add(end, NOW - 9)
+    two.add(end + 5, NOW - 1)
+
+    two.move(one)
+
+    assert (one.count(NOW), one.oldest_at(NOW), two.is_empty()) == (3, NOW - 9, True)
+
+
 def test_freed_deliveries_count_no_more() -> None:
     """A breaker that closed frees the deliveries of its endpoint, and no others."""
     everything, of_one = WaitingTimes(), WaitingTimes()

@@ -234,7 +234,9 @@ def test_an_ended_authority_that_may_be_the_needed_one() -> None:
         (None, [], []),
         ("the proxy p:1 cannot be reached", [], [(Check.EGRESS, Level.FAULT)]),
         (None, [OutcomeKind.TIMEOUT_CONNECT] * 2, [(Check.EGRESS, Level.FAULT)]),
+        (None, [OutcomeKind.TIMEOUT_CONNECT, OutcomeKind.DNS], [(Check.EGRESS, Level.FAULT)]),
         (None, [OutcomeKind.TIMEOUT_CONNECT, None], []),
+        (None, [OutcomeKind.DNS], []),
     ],
 )
 def test_a_proxy_that_is_away_or_silent(
@@ -298,8 +300,8 @@ def test_schemas_of_other_releases() -> None:
         [[]],
         [[]],
     ]
-    assert levels(schema_findings("db", "0014", "0013")) == [(Check.STORE, Level.FAULT)]
-    assert levels(schema_findings("db", "0012", "0013")) == [(Check.STORE, Level.WARNING)]
+    assert levels(schema_findings("db", "0015", "0014")) == [(Check.STORE, Level.FAULT)]
+    assert levels(schema_findings("db", "0012", "0014")) == [(Check.STORE, Level.WARNING)]
 
 
 @pytest.mark.parametrize("doubt", Doubt)

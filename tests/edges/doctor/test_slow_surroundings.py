@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 
 import pytest
 from pamqp import frame
-from pamqp.commands import Channel
+from pamqp.commands import Channel, Connection
 
 from consumer.core.tools.doctor.finding import Check, Finding, Level
 from consumer.edges.doctor.broker import Bounds, BrokerLook
@@ -22,6 +22,7 @@ from tests.support.broker.fake_broker import FakeBroker
 from tests.support.servers.raw_server import Call, LoopbackServer, RawServer
 
 CHANNEL_OPEN = frame.marshal(Channel.Open(), 1)
+BLOCKED = frame.marshal(Connection.Blocked("low on memory"), 0)
 PUBLISH = bytes([0, 60, 0, 40])
 """Class and method of a basic.publish. Source: AMQP 0-9-1, 1.8."""
 
@@ -31,8 +32,10 @@ SHORT = Bounds(amqp_s=2.0, http_s=0.5)
 class Freezing(LoopbackServer):
     """A relay to a broker that passes on nothing more after a certain method of the client."""
 
-    def __init__(self, amqp_url: str, method: bytes) -> None:
+    def __init__(self, amqp_url: str, method: bytes, last: bytes = b"") -> None:
+        """Bind to a broker; *last* is sent to the client as the relay freezes."""
         super().__init__()
+        self._last = last
         self._parts = urlsplit(amqp_url)
         self._method = method
 
@@ -52,6 +55,7 @@ class Freezing(LoopbackServer):
                     return
                 far_writer.write(data)
             back.cancel()
+            writer.write(self._last)
             while await reader.read(65_536):
                 pass
         finally:
@@ -89,14 +93,26 @@ async def test_a_slow_broker_is_not_taken_for_a_blocked_one(tmp_path: Path, vhos
     async with Freezing(vhost, CHANNEL_OPEN) as frozen:
         await look.take(settings(tmp_path, AMQP_URL=frozen.url))
 
-    assert faults(look) == [(Check.LOGIN, "the broker does not answer each question in time")]
+    assert faults(look) == [(Check.LOGIN, "the broker did not answer a question within 2 s")]
     assert not look.is_alarmed
 
 
-async def test_a_broker_that_reads_nothing_after_a_publish_is_blocked(tmp_path: Path, vhost: str) -> None:
-    """Under an alarm RabbitMQ reads no more from a connection that publishes; nothing else is tried then."""
-    look = BrokerLook()
+async def test_a_broker_that_is_silent_after_a_publish_is_not_taken_for_a_blocked_one(
+    tmp_path: Path, vhost: str
+) -> None:
+    """It may be overloaded, as the machine of the doctor may be: without a report there is no alarm."""
+    look = BrokerLook(bounds=Bounds(right_s=1.0))
     async with Freezing(vhost, PUBLISH) as frozen:
+        await look.take(settings(tmp_path, AMQP_URL=frozen.url))
+
+    assert faults(look) == [(Check.LOGIN, "the broker did not answer a question within 1 s")]
+    assert not look.is_alarmed
+
+
+async def test_a_broker_that_reports_that_it_reads_no_more_is_blocked(tmp_path: Path, vhost: str) -> None:
+    """Under an alarm RabbitMQ reads no more from a connection that publishes; nothing else is tried then."""
+    look = BrokerLook(bounds=Bounds(right_s=1.0))
+    async with Freezing(vhost, PUBLISH, BLOCKED) as frozen:
         await look.take(settings(tmp_path, AMQP_URL=frozen.url))
 
     assert [check for check, _ in faults(look)] == [Check.ALARMS]
@@ -110,7 +126,7 @@ async def test_a_management_api_that_never_ends_its_answer(tmp_path: Path, vhost
         await look.take(settings(tmp_path, AMQP_URL=vhost, AMQP__MANAGEMENT_URL=server.url("")))
 
     [found] = [each for each in look.findings if each.subject == "the management API"]
-    assert (found.level, "in time" in found.text) == (Level.WARNING, True)
+    assert (found.level, "did not answer within 0.5 s" in found.text) == (Level.WARNING, True)
     assert any(each.check is Check.RIGHTS and each.level is Level.OK for each in look.findings)
 
 
@@ -119,7 +135,7 @@ async def test_a_listener_that_never_ends_its_answer(tmp_path: Path) -> None:
     async with RawServer(trickle) as server:
         [found] = await look_at_daemon(settings(tmp_path, LISTEN=f"127.0.0.1:{server.port}"), 0.5)
 
-    assert (found.level, "TimeoutError" in found.text) == (Level.FAULT, True)
+    assert (found.level, "did not answer within 0.5 s" in found.text) == (Level.FAULT, True)
 
 
 async def test_a_postgresql_that_never_answers(tmp_path: Path) -> None:
@@ -130,7 +146,7 @@ async def test_a_postgresql_that_never_answers(tmp_path: Path) -> None:
         await look.take(settings(tmp_path, DATABASE_URL=url, STORE__BUSY_TIMEOUT_S="0.5"))
 
     [found] = look.findings
-    assert (found.check, found.level, "does not answer" in found.text) == (Check.STORE, Level.FAULT, True)
+    assert (found.check, found.level, found.text) == (Check.STORE, Level.FAULT, "did not answer within 0.5 s")
 
 
 async def test_name_servers_of_the_settings_are_needed(tmp_path: Path) -> None:

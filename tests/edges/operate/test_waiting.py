@@ -6,13 +6,14 @@ import asyncio
 import json
 import time
 from collections.abc import AsyncIterator, Mapping
+from contextlib import aclosing
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import aio_pika
 import pytest
-from aio_pika.abc import AbstractConnection
+from aio_pika.abc import AbstractConnection, AbstractQueue
 
 from consumer.core.errors import BrokerUnavailable
 from consumer.core.message.delivery import DeliveryMessage, headers_of
@@ -195,11 +196,17 @@ async def test_cancel_archives_before_it_takes_out(rungs: Rungs, tmp_path: Path)
     assert await rungs.count(LONG) == 0
 
 
-async def test_cancel_reports_to_the_books_of_the_workers(rungs: Rungs) -> None:
-    """One target of a message that stays for its other target, and one message as a whole."""
+async def listening(rungs: Rungs) -> AbstractQueue:
+    """Return a queue that gets the reports to the workers."""
     channel = await rungs.connection.channel()
     ear = await channel.declare_queue(exclusive=True)
     await ear.bind(NAMES.control)
+    return ear
+
+
+async def test_cancel_reports_to_the_books_of_the_workers(rungs: Rungs) -> None:
+    """One target of a message that stays for its other target, and one message as a whole."""
+    ear = await listening(rungs)
     await rungs.put("part", "sub_a", "sub_b")
     await rungs.put("whole", "sub_a")
 
@@ -207,7 +214,50 @@ async def test_cancel_reports_to_the_books_of_the_workers(rungs: Rungs) -> None:
 
     report = await ear.get(timeout=5)
     assert report is not None
-    assert json.loads(report.body) == {"kind": "cancelled", "targets": 2, "messages": 1}
+    assert json.loads(report.body) == {
+        "kind": "cancelled",
+        "targets": 2,
+        "messages": 1,
+        "of": {"sub_a": 2},
+        "whole": True,
+    }
+
+
+@pytest.mark.parametrize(
+    ("wanted", "of", "whole"),
+    [
+        (Wanted(subscription="sub_a"), {"sub_a": 2}, True),
+        (Wanted(), {"sub_a": 2, "sub_b": 1}, True),
+        (Wanted(event="part"), {"sub_a": 1, "sub_b": 1}, False),
+    ],
+)
+async def test_kick_reports_how_many_deliveries_left(
+    rungs: Rungs, wanted: Wanted, of: Mapping[str, int], whole: bool
+) -> None:
+    """Each worker counts them as waiting no longer, and no others: those of one event are a part."""
+    ear = await listening(rungs)
+    await rungs.put("part", "sub_a", "sub_b")
+    await rungs.put("whole", "sub_a")
+
+    await ids(kick(rungs.connection, QUEUES, wanted))
+
+    report = await ear.get(timeout=5)
+    assert report is not None
+    assert json.loads(report.body) == {"kind": "kicked", "of": of, "whole": whole}
+
+
+async def test_a_kick_that_ends_early_reports_a_part(rungs: Rungs) -> None:
+    """An operator interrupts it: those that were kicked are reported, and that others stayed."""
+    ear = await listening(rungs)
+    for name in ("one", "two", "three"):
+        await rungs.put(name, "sub_a")
+
+    async with aclosing(kick(rungs.connection, QUEUES, Wanted(subscription="sub_a"))) as kicked:
+        await anext(kicked)
+
+    report = await ear.get(timeout=5)
+    assert report is not None
+    assert json.loads(report.body) == {"kind": "kicked", "of": {"sub_a": 1}, "whole": False}
 
 
 async def test_a_disk_that_is_full_cancels_nothing(rungs: Rungs) -> None:

@@ -73,6 +73,25 @@ def configured(level: str = "info", form: Form = "json", *, tty: bool = False) -
     return stream, structlog.get_logger()
 
 
+@pytest.mark.parametrize(
+    ("form", "tty", "may_share"),
+    [
+        ("auto", True, True),
+        ("console", True, True),
+        ("json", True, False),
+        ("auto", False, False),
+        ("console", False, False),
+    ],
+)
+def test_another_process_writes_only_to_a_log_for_people(form: Form, tty: bool, may_share: bool) -> None:
+    """A JSON log at a terminal contains only JSON too, so the lines of a child pass through this process."""
+    stream, _ = configured(form=form, tty=tty)
+
+    assert logs.may_share_stream() is may_share
+    logs.pass_on(b"no JSON")
+    assert stream.text().strip().startswith("{") is (form == "json" or (form == "auto" and not tty))
+
+
 def test_a_line_is_one_json_object() -> None:
     """Event name, level, time in UTC and the fields (S0-9, S1-17)."""
     stream, log = configured()

@@ -47,7 +47,9 @@ async def test_a_server_that_is_silent_counts_as_away(sql_place: Place, own_post
 
     own_postgres.suspend()
     for read in (store.changed(), store.load()):
-        with pytest.raises(StoreUnavailable, match="does not answer; check PostgreSQL and the network"):
+        with pytest.raises(
+            StoreUnavailable, match=r"did not answer within 0\.5 s; check PostgreSQL and the network"
+        ):
             await read
     own_postgres.resume()
 

@@ -9,6 +9,8 @@ from collections.abc import AsyncIterator, Sequence
 import pytest
 
 from consumer.core.changes.merge import Merge, StoredEntry
+from consumer.core.changes.steps import Note, disable, enable
+from consumer.core.endpoint.health import gone_note
 from consumer.core.errors import ConfigError
 from consumer.core.subscription.subscription import subscription_id
 from tests.support.fakes_store import MemoryStore
@@ -198,6 +200,40 @@ async def test_disabling_lasts_over_an_apply_of_the_same_url(store: AnyStore) ->
     await apply(store, shop(url="https://new.example/"), enable=True)
     assert by_id(await store.load())[SHOP].enabled
     assert (await store.entries())[0].disabled_reason is None
+
+
+@pytest.mark.parametrize("reason", ["HTTP 410", "the customer asked for it"])
+async def test_whoever_disabled_it_is_known_whatever_the_reason(store: AnyStore, reason: str) -> None:
+    """An operator may write the very words of Leveret: only those that Leveret disabled count as such."""
+    await apply(store, shop(), shop(name="other", url="https://other.example/"))
+    other = subscription_id("acme", "other")
+    await store.disable(SHOP, reason)
+    await store.change(lambda kept: disable(kept, other, Note(reason, "2027-01-01T00:00:00Z")))
+    assert {each: one.disabled_itself for each, one in by_id(await store.load()).items()} == {
+        SHOP: True,
+        other: False,
+    }
+
+    await apply(store, shop(timeout_s=2), shop(name="other", url="https://other.example/", timeout_s=2))
+    off = by_id(await store.load())
+    assert (off[SHOP].disabled_itself, off[other].disabled_itself) == (True, False)
+
+    await store.change(lambda kept: enable(kept, SHOP))
+    await store.change(lambda kept: disable(kept, SHOP, Note(reason, "2027-01-01T00:00:00Z")))
+    assert not by_id(await store.load())[SHOP].disabled_itself
+
+
+async def test_only_an_endpoint_that_leveret_gave_up_is_revived(store: AnyStore) -> None:
+    """Not one that an operator disabled with the same words."""
+    await apply(store, shop())
+    await store.change(lambda kept: disable(kept, SHOP, Note(gone_note(432_000), "2027-01-01T00:00:00Z")))
+    await store.revive(SHOP)
+    assert not by_id(await store.load())[SHOP].enabled
+
+    await store.change(lambda kept: enable(kept, SHOP))
+    await store.disable(SHOP, gone_note(432_000))
+    await store.revive(SHOP)
+    assert by_id(await store.load())[SHOP].enabled
 
 
 async def test_other_answers_disable_nothing(store: AnyStore) -> None:

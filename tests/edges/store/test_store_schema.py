@@ -173,6 +173,30 @@ async def test_rows_of_before_stay_as_they_are(place: Place) -> None:
     assert await read_one(place, "SELECT replayed FROM leveret_jobs") == 2
 
 
+async def test_whoever_disabled_it_follows_from_the_reason_of_before(place: Place) -> None:
+    """An earlier release kept only the text: it is judged once more by its form, and then kept as it is."""
+    names = ("gone", "asked", "off", "on")
+    entries = [shop(name=name, url=f"https://{name}.example/", enabled=name != "off") for name in names]
+    await apply(place.open(), *entries)
+    await take_back(place, "0013")
+    for name, reason in (("gone", "HTTP 410; bye"), ("asked", "the customer asked")):
+        await execute(
+            place,
+            f"UPDATE leveret_subscriptions SET enabled = false, disabled_reason = '{reason}' "  # noqa: S608 (ours)
+            f"WHERE name = '{name}'",
+        )
+
+    async def found() -> dict[str, bool]:
+        return {one.name: one.disabled_itself for one in await place.open().load()}
+
+    expected = {"gone": True, "asked": False, "off": False, "on": False}
+    assert await found() == expected
+    await apply(place.open(), *entries, shop(name="new", url="https://new.example/"))
+    assert await found() == {**expected, "new": False}
+    await execute(place, "UPDATE leveret_subscriptions SET disabled_reason = 'HTTP 503; x'")
+    assert await found() == {**expected, "new": False}
+
+
 async def test_a_newer_schema_is_read_and_never_written(place: Place) -> None:
     """Of a newer release; delivery goes on with the readable content, writes are refused."""
     await apply(place.open(), shop())

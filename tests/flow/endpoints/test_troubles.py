@@ -11,7 +11,7 @@ from tests.support.worker import SHOP, Worker, event_message
 
 
 async def test_deliveries_that_are_kicked_or_cancelled_wait_no_longer() -> None:
-    """A control message of the command frees those of a tenant or a subscription."""
+    """Once the command has reported that all of them left; until then they wait."""
     worker = Worker()
     shop = await worker.subscribe("shop", retry={"max_attempts": 2, "base_s": 600}, breaker={"failures": 0})
     worker.sender.on(SHOP, Reply(status=503))
@@ -20,9 +20,10 @@ async def test_deliveries_that_are_kicked_or_cancelled_wait_no_longer() -> None:
     await worker.handle(event_message())
     assert (book.waiting(now), book.waiting_of(shop.id, now)) == (1, 1)
 
-    worker.endpoints.free("beta", None)
-    assert book.waiting(now) == 1
-    worker.endpoints.free("acme", None)
+    for tenant in ("beta", "acme"):
+        worker.endpoints.free(tenant, None)
+        assert (book.waiting(now), book.waiting_of(shop.id, now)) == (1, 1)
+    worker.endpoints.left({shop.id: 1}, all_left=True, comes_back=True)
 
     assert (book.waiting(now), book.waiting_of(shop.id, now)) == (0, 0)
 

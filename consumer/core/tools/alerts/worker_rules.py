@@ -86,6 +86,15 @@ _ALIVE: Final = (
         section="a-task-ended-unexpectedly",
     ),
     Alert(
+        name="LeveretSpansDropped",
+        expr='sum by (@, instance) (increase(leveret_spans_total{@,result=~"full|refused"}[5m])) > 0',
+        hold="5m",
+        summary="Spans of traces are dropped.",
+        description="{{ $labels.instance }} has dropped spans for 5 minutes, {{ $value | humanize }} in the "
+        "last 5. It delivers as usual, but traces have gaps. The log event tracing.failed has the reason.",
+        section="spans-are-dropped",
+    ),
+    Alert(
         name="LeveretTopologyDiffers",
         expr='leveret_topology_findings{@,severity="error"} > 0',
         hold="5m",

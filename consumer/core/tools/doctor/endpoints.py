@@ -18,6 +18,8 @@ from consumer.core.tools.doctor.surroundings import SOON_S
 
 _UNTRUSTED: Final = re.compile(r"self[- ]signed|unable to get (local )?issuer|unable to verify the first")
 _EXPIRED: Final = re.compile(r"certificate has expired|not yet valid")
+_BEFORE_PROXY: Final = (OutcomeKind.BLOCKED, OutcomeKind.DNS, OutcomeKind.LOCAL)
+"""Failures of a way that end before the proxy is asked."""
 _TRUST: Final = "name its authority in [sending] ca_file or in tls.ca of the subscription"
 
 
@@ -118,8 +120,10 @@ def proxy_findings(away: str | None, ways: Sequence[Way]) -> Iterator[Finding]:
     remedy = "check [egress] proxy, and that the proxy is up"
     if away is not None:
         yield fault(Check.EGRESS, "[egress] proxy", away, remedy)
-    elif ways and all(way.kind is OutcomeKind.TIMEOUT_CONNECT for way in ways):
-        text = f"none of {len(ways)} endpoints answers in time through it"
+        return
+    asked = [way for way in ways if way.kind not in _BEFORE_PROXY]
+    if asked and all(way.kind is OutcomeKind.TIMEOUT_CONNECT for way in asked):
+        text = f"none of {len(asked)} endpoints is reached through it: it {asked[0].detail}"
         yield fault(Check.EGRESS, "[egress] proxy", text, remedy)
 
 

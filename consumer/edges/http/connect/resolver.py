@@ -68,13 +68,16 @@ async def silence_of(servers: Sequence[str], timeout_s: float) -> str | None:
         timeout_s: Longest time for the answer.
     """
     resolver = aiodns.DNSResolver(list(servers) or None, timeout=timeout_s / _TRIES, tries=_TRIES)
+    late = f"did not answer within {timeout_s:g} s"
     try:
         async with asyncio.timeout(timeout_s * 2):
             await resolver.query_dns(".", "NS")
     except DNSError as error:
+        if error.args[:1] == (aiodns.error.ARES_ETIMEOUT,):
+            return late
         return "answers nothing" if error.args[:1] in _SILENT else None
     except TimeoutError:
-        return "answers nothing"
+        return late
     finally:
         await resolver.close()
     return None

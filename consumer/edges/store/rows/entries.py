@@ -23,9 +23,10 @@ from consumer.core.subscription.policy import drop_ineffective
 from consumer.core.subscription.rules import SubscriptionRules
 from consumer.core.subscription.subscription import Subscription
 from consumer.core.text.printable import MASK
+from consumer.edges.store.tables import SUBSCRIPTIONS
 
 _SEALED_FIELDS = "sealed_fields"  #: key of the paths of sealed secrets other than signing secrets
-_COLUMNS = ("tenant", "name", "url", "enabled", "disabled_reason", "disabled_at")
+_COLUMNS = ("tenant", "name", "url", "enabled", "disabled_reason", "disabled_at", "disabled_itself")
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +43,7 @@ class SubscriptionRow:
     disabled_at: str | None
     sealed: Sealed
     version: int
+    disabled_itself: bool | None = None  #: None: the store is of an earlier release, or it is enabled
 
     @classmethod
     def of(cls, row: Row[Any]) -> SubscriptionRow:
@@ -50,8 +52,10 @@ class SubscriptionRow:
 
     @classmethod
     def of_values(cls, columns: Mapping[str, Any]) -> SubscriptionRow:
-        """Convert the values of a row by their columns."""
-        values = dict(columns)
+        """Convert the values of a row by their columns; those of a later release are left out."""
+        values = {name: value for name, value in columns.items() if name in SUBSCRIPTIONS.c}
+        for name in ("enabled", "disabled_itself"):  # SQLite has numbers
+            values[name] = None if values.get(name) is None else bool(values[name])
         sealed = Sealed(values.pop("key_id"), bytes(values.pop("secrets")))
         return cls(sealed=sealed, **values)
 
@@ -95,6 +99,7 @@ def to_row(entry: StoredEntry, before: SubscriptionRow | None, ring: KeyRing) ->
         "key_id": sealed.key_id,
         "secrets": sealed.text,
         "version": 1 if before is None else before.version + 1,
+        "disabled_itself": entry.disabled_itself,
     }
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
-from sqlalchemy import Row, bindparam, select
+from sqlalchemy import Row, Select, bindparam, literal_column, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from consumer.core.changes.merge import StoredEntry
@@ -20,8 +20,9 @@ from consumer.edges.store.tables import SUBSCRIPTIONS
 KNOWN_MAX: Final = 10_000
 """Entries that are remembered, at about 5 kB each; further ones are opened at each change."""
 
-_ALL: Final = select(*SUBSCRIPTIONS.c)
-_OF_TENANT: Final = _ALL.where(SUBSCRIPTIONS.c.tenant == bindparam("of"))
+ALL_ROWS: Final[Select[Any]] = select(literal_column("*")).select_from(SUBSCRIPTIONS)
+"""The columns that the table has: one that an earlier release made has fewer."""
+_OF_TENANT: Final = ALL_ROWS.where(SUBSCRIPTIONS.c.tenant == bindparam("of"))
 
 AT_ONCE: Final = 100  #: rows that are compared without a thread
 
@@ -90,7 +91,7 @@ async def read_subscriptions(
     if connection is None:
         return ()
     if tenant is None:
-        rows = (await connection.execute(_ALL)).all()
+        rows = (await connection.execute(ALL_ROWS)).all()
     else:
         rows = (await connection.execute(_OF_TENANT, {"of": tenant})).all()
     return sorted(rows, key=lambda row: (row.tenant, row.name))
