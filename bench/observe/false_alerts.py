@@ -37,7 +37,7 @@ from bench.observe.quiet.moments import (
     REFUSED_BY_DAY,
     Moment,
 )
-from bench.observe.quiet.stage import ENDPOINTS, SETTINGS, Publisher, Stage
+from bench.observe.quiet.stage import ENDPOINTS, NEW, SETTINGS, Publisher, Stage
 from bench.observe.quiet.troubles import TROUBLES, Trouble
 from bench.observe.quiet.watch import Alert, AlertWatch, Labels, Tower, sent_labels
 from bench.observe.quiet.workers import Workers
@@ -74,7 +74,7 @@ async def opened(bench: Bench) -> AsyncIterator[tuple[Stage, AlertWatch]]:
         if not bench.amqp_url:
             await enter(foreign(bench, tower))
             tower.aim("rabbitmq", [urlsplit(broker.endpoint.prometheus_url).netloc])
-        endpoints = await enter(Endpoints(ENDPOINTS))
+        endpoints = await enter(Endpoints((*ENDPOINTS, NEW)))
         workers = await enter(Workers(bench.folder, broker.url, tower, SETTINGS))
         stage = Stage(bench, broker, endpoints, tower, workers, Publisher(broker.url, bench.scale))
         await stage.begin()

@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from bench.observe.quiet.stage import DAY_PER_S, Stage
+from bench.observe.quiet.stage import DAY_PER_S, NEW, Stage
 
 LIFE_S: Final = 1800.0
 
@@ -74,9 +74,9 @@ async def hiccup(stage: Stage) -> None:
 
 async def come_and_go(stage: Stage) -> None:
     """Add a subscription, pause it, resume it, and remove it."""
-    cli, name = stage.workers.one.cli, "t01/new"
-    url = stage.endpoints.url("bi")
-    await cli("subscriptions", "add", url, "--tenant", "t01", "--name", "new", "--event", "order.*")
+    cli, name = stage.workers.one.cli, f"t01/{NEW}"
+    url = stage.endpoints.url(NEW)
+    await cli("subscriptions", "add", url, "--tenant", "t01", "--name", NEW, "--event", "order.*")
     await stage.wait(60.0)
     await cli("pause", "--subscription", name)
     await stage.wait(120.0)

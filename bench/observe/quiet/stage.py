@@ -43,6 +43,8 @@ ENDPOINTS: Mapping[str, str] = {
 }
 """The tenant of each endpoint. ``dead`` is well until life is over."""
 
+NEW = "new"  #: endpoint without a subscription at first
+
 SOMETIMES_RATIO = 0.04
 SLOWER_S = 0.3
 
