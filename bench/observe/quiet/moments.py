@@ -74,23 +74,22 @@ async def hiccup(stage: Stage) -> None:
 
 async def come_and_go(stage: Stage) -> None:
     """Add a subscription, pause it, resume it, and remove it."""
-    cli, name = stage.workers.one.cli, f"t01/{NEW}"
-    url = stage.endpoints.url(NEW)
-    await cli("subscriptions", "add", url, "--tenant", "t01", "--name", NEW, "--event", "order.*")
+    command, name, url = stage.command, f"t01/{NEW}", stage.endpoints.url(NEW)
+    await command("subscriptions", "add", url, "--tenant", "t01", "--name", NEW, "--event", "order.*")
     await stage.wait(60.0)
-    await cli("pause", "--subscription", name)
+    await command("pause", "--subscription", name)
     await stage.wait(120.0)
-    await cli("resume", "--subscription", name)
+    await command("resume", "--subscription", name)
     await stage.wait(60.0)
-    await stage.workers.one.cli("subscriptions", "remove", "--yes", name)
+    await command("subscriptions", "remove", "--yes", name)
     stage.facts["came_and_went"] = True
 
 
 async def long_pause(stage: Stage) -> None:
     """Pause a subscription for twenty minutes: its customer moves to other servers."""
-    await stage.workers.one.cli("pause", "--subscription", "t04/paused")
+    await stage.command("pause", "--subscription", "t04/paused")
     await stage.wait(1200.0)
-    await stage.workers.one.cli("resume", "--subscription", "t04/paused")
+    await stage.command("resume", "--subscription", "t04/paused")
     stage.facts["requests_after_the_pause"] = stage.endpoints["paused"].answers.total()
 
 
@@ -127,8 +126,8 @@ async def refuse_and_replay(stage: Stage) -> None:
     """Refuse some events for good, then replay all that is parked."""
     await _refuse(stage, REFUSED_BY_DAY)
     await stage.wait(20.0)
-    done = await stage.workers.one.listing("parked", "replay", "--all", "--tenant", "t02", "--wait")
-    stage.facts["replayed"] = len(done)
+    done = await stage.command("parked", "replay", "--all", "--tenant", "t02", "--wait", "--json")
+    stage.facts["replayed"] = len(done.splitlines())
 
 
 async def restart_broker(stage: Stage) -> None:

@@ -27,6 +27,7 @@ MOST_PER_S = 40.0  #: in a shortened life, in which each second counts for many
 QUIET_EVERY_S = 60.0  #: an event of the quiet tenant
 TENANTS = 5
 QUIET = "t05"
+COMMAND_S = 180.0
 
 ENDPOINTS: Mapping[str, str] = {
     "shop": "t00",
@@ -120,6 +121,21 @@ class Stage:
     async def wait(self, seconds: float) -> None:
         """Wait, shortened by the scale."""
         await asyncio.sleep(seconds * self.bench.scale)
+
+    async def command(self, *arguments: str) -> str:
+        """Run one ``leveret`` command, as an operator: again while a restart refuses it; return its stdout.
+
+        Raises:
+            RuntimeError: it still fails after :data:`COMMAND_S`.
+        """
+        deadline = time.monotonic() + COMMAND_S
+        while True:
+            try:
+                return await self.workers.one.cli(*arguments)
+            except RuntimeError:
+                if time.monotonic() > deadline:
+                    raise
+                await asyncio.sleep(2.0)
 
     async def begin(self) -> None:
         """Make the subscriptions, and start the workers."""
