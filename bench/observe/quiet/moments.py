@@ -18,6 +18,7 @@ LIFE_S: Final = 1800.0
 BUILD: Final = {"LEVERET_SENDING__CONCURRENCY": "64", "LEVERET_LOG__LEVEL": "warning"}
 DISCOVERY_S: Final = 20.0  #: until the service discovery knows that a worker moved
 BETWEEN_S: Final = 15.0  #: two workers
+PAUSE_S: Final = 1140.0
 FLAPS: Final = 6
 FLAP_S: Final = 60.0
 NODES: Final = 3  #: of a cluster that is restarted node by node, as a worker sees it at worst
@@ -86,9 +87,9 @@ async def come_and_go(stage: Stage) -> None:
 
 
 async def long_pause(stage: Stage) -> None:
-    """Pause a subscription for twenty minutes: its customer moves to other servers."""
+    """Pause a subscription for long: its customer moves to other servers."""
     await stage.command("pause", "--subscription", "t04/paused")
-    await stage.wait(1200.0)
+    await stage.wait(PAUSE_S)
     await stage.command("resume", "--subscription", "t04/paused")
     stage.facts["requests_after_the_pause"] = stage.endpoints["paused"].answers.total()
 
@@ -143,9 +144,9 @@ async def restart_broker(stage: Stage) -> None:
 MOMENTS: Final[Sequence[Moment]] = (
     Moment("refused events at night", 30.0, refuse_at_night),
     Moment("deploy", 90.0, deploy),
+    Moment("long pause", 200.0, long_pause),
     Moment("hiccup of a quiet endpoint", 200.0, hiccup),
     Moment("subscription comes and goes", 220.0, come_and_go),
-    Moment("long pause", 300.0, long_pause),
     Moment("flapping endpoint", 330.0, flap),
     Moment("begin of the day", 660.0, wake_up),
     Moment("rolling restart of workers", 720.0, restart_workers),

@@ -31,7 +31,9 @@ _ENDPOINTS: Final = (
     ),
     Alert(
         name="LeveretEndpointSlow",
-        expr=f"max by (@, subscription) (leveret_subscription_latency_seconds{{{_NAMED}}}) > <latency_s> "
+        expr=f"max by (@, subscription) (leveret_subscription_latency_seconds{{{_NAMED}}} > <latency_s> "
+        "and on (@, instance, subscription) sum by (@, instance, subscription) "
+        f"(increase(leveret_subscription_attempts_total{{{_NAMED}}}[1h])) > <slow_requests>) "
         f"and sum by (@, subscription) (increase(leveret_subscription_attempts_total{{{_NAMED}}}[5m])) > 0",
         hold="5m",
         summary="An endpoint answers slowly.",
