@@ -204,19 +204,24 @@ QUEUES: Final[tuple[Case, ...]] = (
     Case(
         alert="LeveretQueueOverdue",
         series={
-            f'{OVERDUE}{{@,queue="leveret.wait.2000"}}': "0x4 3x20",
-            f'{OVERDUE}{{@2,queue="leveret.wait.2000"}}': "0x8 2x20",
-            f'{OVERDUE}{{@,queue="leveret.wait.3000"}}': "0x24",
+            f'{OVERDUE}{{@,queue="leveret.wait.2000"}}': "0x4 3x40",
+            f'{OVERDUE}{{@2,queue="leveret.wait.2000"}}': "0x24 2x20",
+            f'{OVERDUE}{{@,queue="leveret.wait.3000"}}': "0x44",
         },
-        at=("90s", "4m"),
+        at=("5m", "8m"),
         text=tuple(
-            f"leveret.wait.2000 should have given back at least {count} messages over 60 s ago. Workers use "
+            f"leveret.wait.2000 should have given back at least {count} messages minutes ago. Workers use "
             "other queues meanwhile."
             for count in (3, 5)
         ),
         labels={"queue": "leveret.wait.2000"},
     ),
-    silent("LeveretQueueOverdue", {f'{OVERDUE}{{@,queue="leveret.wait.2000"}}': "0x4 3x2 0x20"}, "60s", "4m"),
+    silent(
+        "LeveretQueueOverdue",
+        {f'{OVERDUE}{{@,queue="leveret.wait.2000"}}': "0x4 3x9 0x20"},
+        *("60s", "3m", "5m"),
+        note="until the broker sends unconfirmed dead letters again",
+    ),
 )
 
 BROKER: Final[tuple[Case, ...]] = (

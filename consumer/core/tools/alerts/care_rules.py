@@ -106,8 +106,9 @@ _QUEUES: Final = (
     Alert(
         name="LeveretQueueOverdue",
         expr="sum by (@, queue) (leveret_queue_overdue_messages{@}) > 0",
+        hold="3m",  # RabbitMQ sends an unconfirmed dead letter again after so long, as after a restart
         summary="A queue does not give back its messages.",
-        description="{{ $labels.queue }} should have given back at least {{ $value }} messages over 60 s "
+        description="{{ $labels.queue }} should have given back at least {{ $value }} messages minutes "
         "ago. Workers use other queues meanwhile.",
         section="a-queue-does-not-give-back-its-messages",
     ),
