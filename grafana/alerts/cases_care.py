@@ -205,10 +205,10 @@ QUEUES: Final[tuple[Case, ...]] = (
         alert="LeveretQueueOverdue",
         series={
             f'{OVERDUE}{{@,queue="leveret.wait.2000"}}': "0x4 3x40",
-            f'{OVERDUE}{{@2,queue="leveret.wait.2000"}}': "0x24 2x20",
+            f'{OVERDUE}{{@2,queue="leveret.wait.2000"}}': "0x32 2x20",
             f'{OVERDUE}{{@,queue="leveret.wait.3000"}}': "0x44",
         },
-        at=("5m", "8m"),
+        at=("7m", "10m"),
         text=tuple(
             f"leveret.wait.2000 should have given back at least {count} messages minutes ago. Workers use "
             "other queues meanwhile."
@@ -218,8 +218,8 @@ QUEUES: Final[tuple[Case, ...]] = (
     ),
     silent(
         "LeveretQueueOverdue",
-        {f'{OVERDUE}{{@,queue="leveret.wait.2000"}}': "0x4 3x9 0x20"},
-        *("60s", "3m", "5m"),
+        {f'{OVERDUE}{{@,queue="leveret.wait.2000"}}': "0x4 3x16 0x20"},
+        *("60s", "5m", "7m"),
         note="until the broker sends unconfirmed dead letters again",
     ),
 )

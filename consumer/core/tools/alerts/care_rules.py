@@ -106,7 +106,7 @@ _QUEUES: Final = (
     Alert(
         name="LeveretQueueOverdue",
         expr="sum by (@, queue) (leveret_queue_overdue_messages{@}) > 0",
-        hold="3m",  # RabbitMQ sends an unconfirmed dead letter again after so long, as after a restart
+        hold="5m",  # after a restart RabbitMQ sends an unconfirmed dead letter again only after 3 minutes
         summary="A queue does not give back its messages.",
         description="{{ $labels.queue }} should have given back at least {{ $value }} messages minutes "
         "ago. Workers use other queues meanwhile.",
