@@ -10,12 +10,13 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from bench.observe import conservation, doctor, observability_cost, otel_cost, panels
+from bench.observe import conservation, doctor, false_alerts, observability_cost, otel_cost, panels
 from bench.prove import Proof, command
 
 PROOFS: Sequence[Proof] = (
     *(doctor.PROOF, panels.PROOF, conservation.PROOF),
     *(otel_cost.PROOF, observability_cost.PROOF),
+    false_alerts.PROOF,
 )
 
 OUTPUT = Path("build/prove-observe.json")

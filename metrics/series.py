@@ -62,7 +62,7 @@ class Series:
         self.events = self._counter("events", "Events taken from a lane, by their result.", "outcome")
         # verdict: delivered | parked | cancelled | archived
         self.deliveries = self._counter("deliveries", "Deliveries that ended, by verdict.", "verdict")
-        text = "From an event's arrival to the end of the attempt that delivered it."
+        text = "From an event's arrival, or the end of a hold by hand, to the end of its successful attempt."
         self.delivery = self._histogram("delivery_seconds", text, DELIVERY_S).labels()
         text = "Age of the oldest event in flight, or that failed or was deferred, not by hand, in a minute."
         self.oldest_delivery = self._gauge("oldest_delivery_seconds", text)

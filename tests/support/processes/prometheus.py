@@ -15,7 +15,7 @@ import shutil
 import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, Self, TypeAlias
 from urllib.parse import quote
 
 import yaml
@@ -46,7 +46,7 @@ class Prometheus:
         self._port = free_port()
         self._process: subprocess.Popen[bytes] | None = None
 
-    async def __aenter__(self) -> Prometheus:
+    async def __aenter__(self) -> Self:
         self.lay_out()
         argv = ["prometheus", f"--config.file={self.config}", f"--storage.tsdb.path={self.folder / 'data'}"]
         argv.append(f"--web.listen-address=127.0.0.1:{self._port}")
