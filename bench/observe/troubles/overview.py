@@ -1,0 +1,70 @@
+"""Ask the queries of the overview, and look whom its panels name in a colour of trouble.
+
+Data flow: grafana/dashboards/overview.json -> queries -> Prometheus -> rows and lines -> :class:`Naming`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from bench.previews.answers import Asker, column_of, joined
+from bench.previews.units import colour_of
+from tests.support.data import ROOT
+from tests.support.processes.prometheus import Prometheus
+from tests.support.repository.grafana_files import panels_of, read_board
+
+OVERVIEW = ROOT / "grafana" / "dashboards" / "overview.json"
+SHOWN_S = 300.0
+ALARMING = frozenset({"yellow", "red"})
+LISTS = frozenset({"bargauge", "state-timeline"})  #: kinds of panels with a name for each value
+
+
+@dataclass(frozen=True, slots=True)
+class Naming:
+    """The place at which the overview names a culprit."""
+
+    panel: str
+    column: str  #: or the query's legend
+    value: float
+    cause: str = ""  #: as that row names it
+
+
+def naming(prometheus: Prometheus, culprit: str) -> Naming | None:
+    """Return where the overview names *culprit* now as the cause of trouble; None: nowhere."""
+    asker = Asker.over(prometheus, SHOWN_S)
+    for panel in panels_of(read_board(OVERVIEW)):
+        found = next(_of_panel(panel, asker, culprit), None)
+        if found is not None:
+            return found
+    return None
+
+
+def _of_panel(panel: Mapping[str, Any], asker: Asker, culprit: str) -> Iterator[Naming]:
+    if panel["type"] == "table":
+        yield from _of_table(panel, asker, culprit)
+    if panel["type"] in LISTS:
+        thresholds = panel["fieldConfig"]["defaults"].get("thresholds")
+        for target in panel["targets"]:
+            for line in asker.values(target):
+                if culprit in line.labels.values() and colour_of(line.last, thresholds) in ALARMING:
+                    yield Naming(panel["title"], target["legendFormat"], line.last)
+
+
+def _of_table(panel: Mapping[str, Any], asker: Asker, culprit: str) -> Iterator[Naming]:
+    """Yield the alarming cells of the culprit's rows; without thresholds, a row is itself the alarm."""
+    columns = [column_of(panel, target["refId"]) for target in panel["targets"]]
+    _, rows = joined([asker.values(target) for target in panel["targets"]])
+    alarms = any(_alarms(column) for column in columns)
+    for labels, values in rows:
+        if culprit not in labels.values():
+            continue
+        for number, value in values.items():
+            column = columns[number]
+            if not alarms or colour_of(value, column.get("thresholds")) in ALARMING:
+                yield Naming(panel["title"], column["displayName"], value, labels.get("cause", ""))
+
+
+def _alarms(column: Mapping[str, Any]) -> bool:
+    return any(step["color"] in ALARMING for step in column.get("thresholds", {}).get("steps", ()))
