@@ -12,6 +12,7 @@ from aio_pika.abc import AbstractConnection
 from bench.observe.troubles.customers import Behaviour, Customer, always, hangs, limited, well
 from bench.observe.troubles.stage import Stage
 from bench.observe.troubles.trouble import REPAIR, Act, Step, Take, Trouble
+from consumer.core.subscription.subscription import subscription_id
 from tests.support.servers.name_server import Answer
 
 DOWN = "LeveretEndpointTrouble"
@@ -45,6 +46,7 @@ def _down(name: str, cause: str, customer: Customer, begin: Act, repair: Act | N
         alert=DOWN,
         label="subscription",
         cause=cause,
+        alert_cause=True,
         begin=begin,
         repair=repair or _behaves(customer, well()),
         steps=DOWN_STEPS,
@@ -71,6 +73,7 @@ def _is_slow() -> Trouble:
         culprit=lambda _: customer.subscription,
         alert="LeveretEndpointSlow",
         label="subscription",
+        cause="slow",
         begin=_behaves(customer, well(3.0)),
         repair=_behaves(customer, well()),
         steps=(Take("1."), Take("4.", "leveret pause"), REPAIR, Take("4.", "leveret resume")),
@@ -105,7 +108,7 @@ def _loses_dns() -> Trouble:
 def _answers_429() -> Trouble:
     customer = Customer("limited", burst=20, rounds=20)
     steps = (Take("block 1", may_fail=True), Take("block 3"), Take("block 2"))
-    begin = _behaves(customer, limited(per_s=14, penalty_s=10))
+    begin = _behaves(customer, limited(per_s=14, penalty_s=30))
     return replace(_down("answers_429", "rate_limited", customer, begin), steps=steps)
 
 
@@ -138,9 +141,11 @@ def _growing_parked() -> Trouble:
         culprit=lambda _: customer.subscription,
         alert="LeveretTenantParked",
         label="tenant",
+        cause="http_4xx",
         begin=_behaves(customer, always(b"400 Bad Request")),
         repair=_behaves(customer, well()),
         steps=(Take("block 1"), REPAIR, Take("block 2")),
+        found=subscription_id(customer.tenant, customer.name),
     )
 
 

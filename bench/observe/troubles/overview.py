@@ -31,13 +31,19 @@ class Naming:
     cause: str = ""  #: as that row names it
 
 
-def naming(prometheus: Prometheus, culprit: str) -> Naming | None:
-    """Return where the overview names *culprit* now as the cause of trouble; None: nowhere."""
+def naming(prometheus: Prometheus, culprit: str, cause: str = "") -> Naming | None:
+    """Return where the overview names *culprit* now as in trouble; None: nowhere.
+
+    Args:
+        prometheus: Answers the queries.
+        culprit: Name of a subscription, tenant, queue or node.
+        cause: That the same row has to name; empty: any or none.
+    """
     asker = Asker.over(prometheus, SHOWN_S)
     for panel in panels_of(read_board(OVERVIEW)):
-        found = next(_of_panel(panel, asker, culprit), None)
-        if found is not None:
-            return found
+        for found in _of_panel(panel, asker, culprit):
+            if cause in ("", found.cause):
+                return found
     return None
 
 

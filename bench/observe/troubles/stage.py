@@ -45,7 +45,7 @@ ORDINARY: Sequence[Callable[[], Customer]] = (
         "flaky",
         behave=in_turn(well(), well(), always(b"503 Service Unavailable")),
         burst=2,
-        fields={"retry": retry(base_s=FLAKY_WAIT_S, multiplier=1, jitter=0)},
+        fields={"retry": retry(base_s=FLAKY_WAIT_S, multiplier=1, jitter=0, max_attempts=20)},
     ),
 )
 """Customers that are as well as customers are. The retries of the flaky one use the first rungs."""
@@ -73,6 +73,12 @@ class Stage:
     prometheus: Prometheus = field(init=False)
     inbox: AlertInbox = field(init=False)
     prepared: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def ordinary(self) -> Sequence[Customer]:
+        """The customers without a trouble of their own."""
+        names = {make().tenant for make in ORDINARY}
+        return [each for each in self.customers.values() if each.tenant in names]
 
     @property
     def scrape_s(self) -> int:
@@ -141,6 +147,7 @@ async def _open_sites(stage: Stage, stack: AsyncExitStack) -> None:
         stage.resolve(each)
     if secure:
         stage.prepared["tls"] = context = stage.authority.server(secure[0].host, days=DAYS)
+        context.num_tickets = 0  # a server that starts anew does not know the sessions of before
         stage.sites = [plain, await stack.enter_async_context(Site(secure, tls=context))]
 
 

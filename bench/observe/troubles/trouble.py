@@ -42,11 +42,13 @@ class Trouble:
 
     Attributes:
         name: For ``--case``.
-        customers: Those whom it hits; all of their events must have been taken at the end.
+        customers: Those whom it hits; none: all ordinary ones. Their endpoints must have taken all of their
+            events at the end.
         culprit: Returns the name that the overview has to show.
         alert: The alert that has to reach a receiver.
         label: Its label with the culprit.
-        cause: The cause that the alert's description has to name; empty: it names none.
+        cause: The cause that the overview's row has to name; empty: its panel names none.
+        alert_cause: Whether the alert's description has to name that cause too.
         begin: Starts the trouble.
         repair: Ends the outside cause; it may run twice, and also before the trouble began.
         steps: Through the section of the runbook.
@@ -61,6 +63,7 @@ class Trouble:
     alert: str
     label: str
     cause: str = ""
+    alert_cause: bool = False
     begin: Act
     repair: Act
     steps: Sequence[Step]

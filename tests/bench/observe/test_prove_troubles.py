@@ -75,7 +75,7 @@ def test_the_runbook_has_every_line_that_a_trouble_follows(trouble: Trouble) -> 
     for step in trouble.steps:
         if isinstance(step, Take):
             assert chosen(lines, step.label, step.start)
-    if trouble.cause:
+    if trouble.alert_cause:
         assert any(trouble.cause in line.labels for line in lines)
 
 
@@ -118,8 +118,8 @@ async def test_a_command_runs_in_a_shell(tmp_path: Path) -> None:
 def test_a_row_names_a_culprit_only_in_a_colour_of_trouble() -> None:
     """A table with thresholds needs an alarming cell; one without shows the sick alone."""
 
-    def named(culprit: str, **samples: Sequence[tuple[Mapping[str, str], float]]) -> str:
-        found = naming(Answers(**samples), culprit)  # type: ignore[arg-type]  # it has the one method
+    def named(culprit: str, cause: str = "", **samples: Sequence[tuple[Mapping[str, str], float]]) -> str:
+        found = naming(Answers(**samples), culprit, cause)  # type: ignore[arg-type]  # it has the one method
         return "" if found is None else f"{found.panel}: {found.column} {found.cause}".strip()
 
     sick = {"subscription": "a/b", "cause": "dns"}
@@ -127,6 +127,8 @@ def test_a_row_names_a_culprit_only_in_a_colour_of_trouble() -> None:
     assert named("a/b", leveret_subscription_trouble=[(sick, 0.9)]) == table
     assert named("a/c", leveret_subscription_trouble=[(sick, 0.9)]) == ""
     assert named("a/b", leveret_subscription_trouble=[(sick, 0.01)]).startswith("Subscriptions in trouble")
+    assert named("a/b", "dns", leveret_subscription_trouble=[(sick, 0.9)]) == table
+    assert named("a/b", "tls", leveret_subscription_trouble=[(sick, 0.9)]) == ""
     node = {"rabbitmq_node": "rabbit@one", "instance": "i"}
     for share, panel in ((0.5, ""), (0.95, "Nodes of the broker: memory of limit")):
         assert named("rabbit@one", rabbitmq_process_resident_memory_bytes=[(node, share)]) == panel
