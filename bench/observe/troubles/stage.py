@@ -38,6 +38,15 @@ TIME_FACTOR = 1 / 20  #: of the durations in the alert rules
 FLAKY_WAIT_S = 2.1  #: on the rung of 2 s
 DAYS = 90  #: until a good certificate ends
 
+SMALL = {
+    "LEVERET_FAIRNESS__NOISY_AFTER_S": "1",
+    "LEVERET_TOPOLOGY__LANES": "2",
+    "LEVERET_TOPOLOGY__DUE_QUEUES": "1",
+    "LEVERET_TOPOLOGY__SPILL_QUEUES": "1",
+    "LEVERET_TOPOLOGY__RUNGS_S": "[0.25,0.5,1,2,4]",
+}
+"""Settings of a run in small."""
+
 ORDINARY: Sequence[Callable[[], Customer]] = (
     *(lambda number=number: Customer(f"well{number}", behave=well(0.01 * number)) for number in range(4)),
     lambda: Customer("busy", behave=well(0.05), burst=4),
@@ -160,7 +169,7 @@ async def _start(stage: Stage, stack: AsyncExitStack) -> None:
         "LEVERET_FAIRNESS__EVENTS_PER_S": "60",
     }
     if bench.scale < 1:
-        settings |= {"LEVERET_FAIRNESS__NOISY_AFTER_S": "1"}
+        settings |= SMALL
     stage.daemon = await stack.enter_async_context(Daemon(bench.folder, broker.url, settings))
     await stage.daemon.start()
     await stage.daemon.subscribe([_entry(stage, each) for each in stage.customers.values()])
