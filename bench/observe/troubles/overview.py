@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from bench.previews.answers import Asker, column_of, joined
+from bench.previews.answers import Asker, column_of
 from bench.previews.units import colour_of
 from tests.support.data import ROOT
 from tests.support.processes.prometheus import Prometheus
@@ -28,7 +28,7 @@ class Naming:
     panel: str
     column: str  #: or the query's legend
     value: float
-    cause: str = ""  #: as that row names it
+    cause: str = ""  #: as that cell names it
 
 
 def naming(prometheus: Prometheus, culprit: str, cause: str = "") -> Naming | None:
@@ -37,7 +37,7 @@ def naming(prometheus: Prometheus, culprit: str, cause: str = "") -> Naming | No
     Args:
         prometheus: Answers the queries.
         culprit: Name of a subscription, tenant, queue or node.
-        cause: That the same row has to name; empty: any or none.
+        cause: That the same cell has to name; empty: any or none.
     """
     asker = Asker.over(prometheus, SHOWN_S)
     for panel in panels_of(read_board(OVERVIEW)):
@@ -61,15 +61,12 @@ def _of_panel(panel: Mapping[str, Any], asker: Asker, culprit: str) -> Iterator[
 def _of_table(panel: Mapping[str, Any], asker: Asker, culprit: str) -> Iterator[Naming]:
     """Yield the alarming cells of the culprit's rows; without thresholds, a row is itself the alarm."""
     columns = [column_of(panel, target["refId"]) for target in panel["targets"]]
-    _, rows = joined([asker.values(target) for target in panel["targets"]])
     alarms = any(_alarms(column) for column in columns)
-    for labels, values in rows:
-        if culprit not in labels.values():
-            continue
-        for number, value in values.items():
-            column = columns[number]
-            if not alarms or colour_of(value, column.get("thresholds")) in ALARMING:
-                yield Naming(panel["title"], column["displayName"], value, labels.get("cause", ""))
+    for column, target in zip(columns, panel["targets"], strict=True):
+        for line in asker.values(target):
+            is_alarming = not alarms or colour_of(line.last, column.get("thresholds")) in ALARMING
+            if is_alarming and culprit in line.labels.values():
+                yield Naming(panel["title"], column["displayName"], line.last, line.labels.get("cause", ""))
 
 
 def _alarms(column: Mapping[str, Any]) -> bool:

@@ -166,7 +166,7 @@ async def _start(stage: Stage, stack: AsyncExitStack) -> None:
     settings = {
         "LEVERET_SENDING__DNS_SERVERS": json.dumps([stage.names.address]),
         "LEVERET_SENDING__CA_FILE": stage.authority.file,
-        "LEVERET_FAIRNESS__EVENTS_PER_S": "60",
+        "LEVERET_FAIRNESS__EVENTS_PER_S": "30",
     }
     if bench.scale < 1:
         settings |= SMALL

@@ -47,7 +47,7 @@ class Trouble:
         culprit: Returns the name that the overview has to show.
         alert: The alert that has to reach a receiver.
         label: Its label with the culprit.
-        cause: The cause that the overview's row has to name; empty: its panel names none.
+        cause: The cause that the overview's cell has to name; empty: its panel names none.
         alert_cause: Whether the alert's description has to name that cause too.
         begin: Starts the trouble.
         repair: Ends the outside cause; it may run twice, and also before the trouble began.
