@@ -9,7 +9,7 @@ import asyncio
 import re
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -17,14 +17,14 @@ from tests.support.servers.raw_server import Call, RawServer, ok
 
 ID = re.compile(rb"^webhook-id: *(\S+)\r$", re.MULTILINE | re.IGNORECASE)
 
-Behaviour: TypeAlias = Callable[[], Awaitable[bytes]]
-"""Returns the whole answer to one request."""
+Behaviour: TypeAlias = Callable[[str], Awaitable[bytes]]
+"""Returns the whole answer to the request with this webhook-id."""
 
 
 def well(delay_s: float = 0.0) -> Behaviour:
     """Answer 200 after *delay_s*."""
 
-    async def behave() -> bytes:
+    async def behave(_: str) -> bytes:
         await asyncio.sleep(delay_s)
         return ok()
 
@@ -34,28 +34,25 @@ def well(delay_s: float = 0.0) -> Behaviour:
 def always(status: bytes) -> Behaviour:
     """Answer *status*, such as ``500 Internal Server Error``."""
 
-    async def behave() -> bytes:
+    async def behave(_: str) -> bytes:
         return ok(status=status)
 
     return behave
 
 
-def in_turn(*behaviours: Behaviour) -> Behaviour:
-    """Answer each request by the next of *behaviours*, round and round."""
-    turn = iter(_round(behaviours))
+def flaky(every: int) -> Behaviour:
+    """Answer 503 to the first request of every so many webhooks, and 200 to all other requests."""
+    known: set[str] = set()
 
-    async def behave() -> bytes:
-        return await next(turn)()
+    async def behave(webhook_id: str) -> bytes:
+        is_new = webhook_id not in known
+        known.add(webhook_id)
+        return ok(status=b"503 Service Unavailable") if is_new and len(known) % every == 0 else ok()
 
     return behave
 
 
-def _round(behaviours: Sequence[Behaviour]) -> Iterator[Behaviour]:
-    while True:
-        yield from behaviours
-
-
-async def hangs() -> bytes:
+async def hangs(_: str) -> bytes:
     """Never answer."""
     return await asyncio.Event().wait() and b""
 
@@ -65,7 +62,7 @@ def limited(per_s: int, penalty_s: int) -> Behaviour:
     recent: deque[float] = deque([0.0] * per_s, maxlen=per_s)
     until = 0.0
 
-    async def behave() -> bytes:
+    async def behave(_: str) -> bytes:
         nonlocal until
         now = time.monotonic()
         if now >= until and now - recent[0] < 1:
@@ -147,7 +144,8 @@ class Site(RawServer):
         self.requests.clear()
         path = request.split(b" ", 2)[1]
         customer, found = self._by_name[path.removeprefix(b"/")], ID.search(request)
-        answer = await customer.behave()
+        webhook_id = "" if found is None else found[1].decode()
+        answer = await customer.behave(webhook_id)
+        if answer.startswith(b"HTTP/1.1 200"):
+            customer.taken.add(webhook_id)
         await call.say(answer)
-        if answer.startswith(b"HTTP/1.1 200") and found is not None:
-            customer.taken.add(found[1].decode())

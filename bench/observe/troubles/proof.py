@@ -180,7 +180,8 @@ class Night:
             await asyncio.sleep(1)
             left = await asyncio.to_thread(self._left)
         if left:
-            self.result.faults.append(f"not ended: {left}")
+            shown = [await self._stage.daemon.cli(each, "list") for each in ("parked", "waiting")]
+            self.result.faults.append(f"not ended: {left}; {' '.join(shown)[-1000:]}")
         else:
             self.result.ended_s = round(time.monotonic() - began, 1)
             self._stage.bench.say(f"ended after {self.result.ended_s} s")

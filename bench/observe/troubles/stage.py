@@ -18,7 +18,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from bench.broker import Broker
-from bench.observe.troubles.customers import Customer, Site, always, in_turn, well
+from bench.observe.troubles.customers import Customer, Site, flaky, well
 from bench.prove import Bench
 from consumer.core.tools.alerts.model import AlertOptions
 from consumer.core.tools.alerts.rules import GROUPS
@@ -52,9 +52,9 @@ ORDINARY: Sequence[Callable[[], Customer]] = (
     lambda: Customer("busy", behave=well(0.05), burst=4),
     lambda: Customer(
         "flaky",
-        behave=in_turn(well(), well(), always(b"503 Service Unavailable")),
+        behave=flaky(every=3),
         burst=2,
-        fields={"retry": retry(base_s=FLAKY_WAIT_S, multiplier=1, jitter=0, max_attempts=20)},
+        fields={"retry": retry(base_s=FLAKY_WAIT_S, multiplier=1, jitter=0)},
     ),
 )
 """Customers that are as well as customers are. The retries of the flaky one use the first rungs."""
