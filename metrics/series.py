@@ -227,11 +227,10 @@ class Series:
             "queue_messages", "Messages in a queue, by its kind; of parked also those in hand.", "queue"
         )
         # queue: the name of a rung or of a due queue
-        text = (
-            "Messages of this worker that a queue should have given back over 60 s ago, estimated from "
-            "marked ones."
-        )
+        text = "Messages of this worker that a queue should have given back over 60 s ago, an estimate."
         self.overdue = self._gauge("queue_overdue_messages", text, "queue")
+        text = "Time for which a queue has not given back a message of this worker, from 20 s on."
+        self.late = self._gauge("queue_late_seconds", text, "queue")
         text = "Bytes of delivery messages that wait, estimated from their number and their mean size."
         self.waiting_bytes = self._gauge("waiting_bytes", text)
         text = "[limits] waiting_bytes: from here on fresh events stay in their lanes."
