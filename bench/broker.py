@@ -6,13 +6,15 @@ A proof in small may run on a vhost of a node that its test shares with others (
 from __future__ import annotations
 
 import asyncio
+import shlex
 import shutil
 import subprocess
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from pathlib import Path
 
 from bench.prove import Bench
-from consumer.edges.private_broker import BrokerEndpoint, PrivateBroker
+from consumer.edges.private_broker import BrokerEndpoint, PrivateBroker, files
 from consumer.edges.private_broker.files import PLUGINS, draw_port
 from tests.support.broker.load import Management
 from tests.support.processes.rabbitmqctl import rabbitmqctl
@@ -84,6 +86,19 @@ class Broker:
         (layout.outside / "enabled_plugins").write_text(f"[{','.join(plugins)}].\n")
         ensure = f'{{ok, _, _}} = rabbit_plugins:ensure("{layout.inside / "enabled_plugins"}"), ok.'
         await asyncio.to_thread(rabbitmqctl, self._node, "eval", ensure)
+
+    def write_rabbitmqctl(self, folder: Path) -> None:
+        """Write a program ``rabbitmqctl`` for this node into *folder*, as a user of the node has it."""
+        node = self._node
+        identity = files.load_identity(node.layout)
+        assert identity is not None, "the broker was never started"
+        settings = files.node_environment(node.layout, identity, node.server)
+        names = [f"{name}={shlex.quote(value)}" for name, value in settings.items()]
+        command = shlex.join(node.server.command(node.server.scripts / "rabbitmqctl"))
+        program = folder / "rabbitmqctl"
+        where = shlex.quote(str(node.layout.outside))
+        program.write_text(f'#!/bin/sh\ncd {where} && exec env {" ".join(names)} {command} "$@"\n')
+        program.chmod(0o755)
 
     async def evaluate(self, expression: str) -> str:
         """Evaluate an Erlang expression on the node; return its value as text."""

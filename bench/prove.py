@@ -80,6 +80,7 @@ class Bench:
         amqp_url: Of an empty vhost on a node that runs already, for a proof in small that does not stop its
             broker; empty: each proof starts a node of its own.
         management_url: Of that node, with user and password.
+        cases: Names of the cases to which a proof of several is limited; empty: all.
         suffix: Ends the name of each figure, where one file holds the figures of several brokers.
         notes: Further measurements, printed and kept beside the figures.
     """
@@ -90,6 +91,7 @@ class Bench:
     amqp_url: str = ""
     management_url: str = ""
     suffix: str = ""
+    cases: Sequence[str] = ()
     notes: dict[str, object] = field(default_factory=dict)
     started: float = field(default_factory=time.monotonic)
 
@@ -253,6 +255,7 @@ def command(
     """
     parser = argparse.ArgumentParser(description=text)
     parser.add_argument("--only", default="", help="proofs or figures, separated by commas")
+    parser.add_argument("--case", default="", help="cases of a proof, separated by commas, if it has names")
     parser.add_argument("--scale", type=float, default=1.0, help="shrink every count, for a smoke")
     parser.add_argument("--output", type=Path, default=output, help="file for the figures")
     parser.add_argument("--broker-version", default="", help="required start of the server's version")
@@ -273,9 +276,10 @@ def command(
                 scale=options.scale,
                 broker_version=options.broker_version,
                 suffix=options.suffix,
+                cases=[name for name in options.case.split(",") if name],
             ),
             output=options.output,
-            complete=not options.only and options.scale >= 1,
+            complete=not (options.only or options.case) and options.scale >= 1,
         )
     finally:
         if options.keep:

@@ -62,7 +62,7 @@ class Series:
         self.events = self._counter("events", "Events taken from a lane, by their result.", "outcome")
         # verdict: delivered | parked | cancelled | archived
         self.deliveries = self._counter("deliveries", "Deliveries that ended, by verdict.", "verdict")
-        text = "From an event's arrival to the end of the attempt that delivered it."
+        text = "From an event's arrival, or the end of a hold by hand, to the end of its successful attempt."
         self.delivery = self._histogram("delivery_seconds", text, DELIVERY_S).labels()
         text = "Age of the oldest event in flight, or that failed or was deferred, not by hand, in a minute."
         self.oldest_delivery = self._gauge("oldest_delivery_seconds", text)
@@ -227,11 +227,10 @@ class Series:
             "queue_messages", "Messages in a queue, by its kind; of parked also those in hand.", "queue"
         )
         # queue: the name of a rung or of a due queue
-        text = (
-            "Messages of this worker that a queue should have given back over 60 s ago, estimated from "
-            "marked ones."
-        )
+        text = "Messages of this worker that a queue should have given back over 60 s ago, an estimate."
         self.overdue = self._gauge("queue_overdue_messages", text, "queue")
+        text = "Time for which a queue has not given back a message of this worker, from 20 s on."
+        self.late = self._gauge("queue_late_seconds", text, "queue")
         text = "Bytes of delivery messages that wait, estimated from their number and their mean size."
         self.waiting_bytes = self._gauge("waiting_bytes", text)
         text = "[limits] waiting_bytes: from here on fresh events stay in their lanes."

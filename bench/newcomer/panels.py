@@ -50,6 +50,7 @@ QUIET = frozenset(
     (
         "leveret_pressed",
         "leveret_publish_failures_total",
+        "leveret_queue_late_seconds",
         "leveret_queue_overdue_messages",
         "leveret_ready",
         "leveret_reloads_total",

@@ -78,6 +78,13 @@ def _named(legend: str, labels: Mapping[str, str]) -> str:
     return LABEL.sub(lambda found: labels.get(found[1], ""), legend)
 
 
+def column_of(panel: Mapping[str, Any], ref: str) -> dict[str, Any]:
+    """Return the properties of the column of a table that shows the query *ref*."""
+    wanted = (f"Value #{ref}", "Value")
+    found = next(o for o in panel["fieldConfig"]["overrides"] if o["matcher"]["options"] in wanted)
+    return {each["id"]: each["value"] for each in found["properties"]}
+
+
 def joined(
     frames: Sequence[Sequence[Line]],
 ) -> tuple[list[str], list[tuple[dict[str, str], dict[int, float]]]]:

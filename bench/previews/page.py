@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from html import escape
 from typing import Any, Final
 
-from bench.previews.answers import Asker, joined
+from bench.previews.answers import Asker, column_of, joined
 from bench.previews.graph import PALETTE, Frame, Mark, graph, timeline
 from bench.previews.units import colour_of, word_of, written
 
@@ -143,7 +143,7 @@ class Drawer:
         names, rows = joined(frames)
         names = [name for name in names if name not in hidden]
         columns = {
-            number: _properties(panel, target["refId"])
+            number: column_of(panel, target["refId"])
             for number, target in enumerate(panel["targets"])
             if f"Value #{target['refId']}" not in hidden
         }
@@ -176,13 +176,6 @@ class Drawer:
 def _whom(labels: Mapping[str, str]) -> str:
     left = {"alertname", "severity", "job"}
     return ", ".join(f"{name}={value}" for name, value in sorted(labels.items()) if name not in left)
-
-
-def _properties(panel: Mapping[str, Any], ref: str) -> dict[str, Any]:
-    """Return the properties of a table's column."""
-    wanted = (f"Value #{ref}", "Value")
-    found = next(o for o in panel["fieldConfig"]["overrides"] if o["matcher"]["options"] in wanted)
-    return {each["id"]: each["value"] for each in found["properties"]}
 
 
 def _cell(value: float | None, column: Mapping[str, Any]) -> str:

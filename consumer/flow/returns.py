@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
+from typing import TypeVar
 
 import orjson
 
@@ -22,7 +23,7 @@ from consumer.core.returns.check_headers import (
     check_text,
     is_only_check,
 )
-from consumer.core.returns.watch import Overdue, Path
+from consumer.core.returns.watch import Path
 from consumer.flow.base.cancelled import is_asked_to_end
 from consumer.flow.base.checked_publisher import CheckedPublisher
 from consumer.flow.base.context import Context
@@ -35,6 +36,8 @@ CHECKED_SOURCES = frozenset({Source.DUE, Source.STRAY})  #: only Leveret publish
 REPORT_START = b'{"kind":"returned",'  #: of each report; other control messages are for other parts
 LOOK_S = 5.0  #: longest look at the rungs
 REPORT_S = 2.0  #: longest wait for the confirm of a report
+
+_V = TypeVar("_V", int, float)
 
 
 class Returns:
@@ -198,14 +201,15 @@ class Returns:
         """Compare, avoid, and report each change."""
         overdue = self._watch.overdue()
         self._context.avoided.set(overdue.avoided, frozenset(overdue.queues))
-        by_queue = self._named(overdue)
+        by_queue = self._named(overdue.rungs, overdue.queues)
+        late = self._watch.late()
+        self._context.observe.returns.late(self._named(late.rungs, late.queues))
         if by_queue != self._overdue:
             self._context.observe.returns.overdue(by_queue, self._overdue)
             self._overdue = by_queue
 
-    def _named(self, overdue: Overdue) -> Mapping[str, int]:
-        rungs = {self._context.names.rung(rung_s): count for rung_s, count in overdue.rungs.items()}
-        return {**rungs, **overdue.queues}
+    def _named(self, rungs: Mapping[float, _V], queues: Mapping[str, _V]) -> Mapping[str, _V]:
+        return {**{self._context.names.rung(rung_s): value for rung_s, value in rungs.items()}, **queues}
 
     def _due_queues(self) -> Sequence[str]:
         return [self._context.names.due_queue(index) for index in range(self._context.due_queues)]

@@ -193,6 +193,15 @@ PARKED: Final[tuple[Case, ...]] = (
         },
         "20m",
     ),
+    silent(
+        "LeveretParkedShare",
+        {
+            'leveret_deliveries_total{@,verdict="delivered"}': "0+2x100",
+            'leveret_deliveries_total{@,verdict="parked"}': "0x20 3x80",
+        },
+        *("12m", "14m"),
+        note="when there are few deliveries",
+    ),
     fires(
         "LeveretParkedFull",
         {'leveret_queue_messages{@,queue="overflow"}': "0 7x70"},

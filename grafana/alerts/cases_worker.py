@@ -59,16 +59,32 @@ ALIVE: Final[tuple[Case, ...]] = (
     silent("LeveretQueueStuck", {"leveret_stuck_queues{@}": "0x4 1x8 0x30"}, "3m", "6m"),
     fires(
         "LeveretConnectionsRejected",
-        {'leveret_connect_failures_total{@,connection="publish"}': "0x4 1+1x40"},
+        {
+            'leveret_connect_failures_total{@,connection="publish"}': "0x4 1+1x40",
+            "leveret_ready{@}": "1x4 0x40",
+        },
         "9m",
         "w1:8080 has failed to connect to any broker of its list for 5 minutes.",
         of=Of.ONE_WORKER,
     ),
     silent(
         "LeveretConnectionsRejected",
-        {'leveret_connect_failures_total{@,connection="publish"}': "0x4 1+1x5 6x40"},
+        {
+            'leveret_connect_failures_total{@,connection="publish"}': "0x4 1+1x5 6x40",
+            "leveret_ready{@}": "1x4 0x50",
+        },
         *("3m", "5m", "8m"),
         note="while the broker restarts",
+    ),
+    silent(
+        "LeveretConnectionsRejected",
+        {
+            'leveret_connect_failures_total{@,connection="publish"}': "0x4 1+1x3 4x4 5+1x3 8x4 9+1x3 12x30",
+            "leveret_ready{@}": "1x4 0x4 1x4 0x4 1x4 0x4 1x30",
+            "leveret_ready{@2}": "0x50",
+        },
+        *("5m", "7m", "9m"),
+        note="while one node after the other restarts",
     ),
     fires(
         "LeveretTaskEnded",

@@ -108,17 +108,28 @@ TENANT_TABLE = PanelSpec(
 
 OVERDUE = PanelSpec(
     title="Queues that do not give back",
-    text="Messages that a queue of the broker should have given back over 60 s ago: the five queues with "
-    "the most. The commands of the runbook free them.",
+    text="late: for how long a queue of the broker has not given back a message whose time is over, from "
+    "20 s on; the five queues with the longest time. overdue: messages that it should have given back over "
+    "60 s ago. The commands of the runbook free them.",
     queries=(
         Query(
-            or_none("topk(5, sum by (queue) (leveret_queue_overdue_messages{@}) > 0)", "queue"), "{{queue}}"
+            or_none("topk(5, max by (queue) (leveret_queue_late_seconds{@}) > 0)", "queue"),
+            "late",
+            "s",
+            warn=20,
+            bad=60,
+        ),
+        Query(
+            or_none("topk(5, sum by (queue) (leveret_queue_overdue_messages{@}) > 0)", "queue"),
+            "overdue",
+            "short",
+            bad=1,
         ),
     ),
-    kind=Kind.BARS,
+    kind=Kind.TABLE,
     width=5,
     height=7,
-    bad=1,
+    sort="late",
     runbook="a-queue-does-not-give-back-its-messages",
 )
 

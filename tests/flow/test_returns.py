@@ -47,6 +47,22 @@ async def test_a_stuck_rung_is_seen_by_every_worker_that_uses_it(count: int) -> 
             assert each.worker.publisher.confirmed[-1].key.startswith("1500.")
 
 
+async def test_a_stuck_rung_has_a_series_before_it_is_overdue() -> None:
+    """The series shows how late it is, and ends when the rung gives back."""
+    async with watchers(1) as crew:
+        [each] = crew.workers
+        await traffic(crew, 100)
+        assert each.late() == {}
+        crew.stuck.add("2000")
+        await traffic(crew, 45)
+        assert each.late().keys() == {RUNG}
+        assert each.overdue(RUNG) == 0
+
+        crew.free("2000")
+        await crew.pass_time(5)
+        assert each.late() == {}
+
+
 async def test_it_is_used_again_when_it_gives_back() -> None:
     """All workers return to it, and report this once."""
     async with watchers(2) as crew:

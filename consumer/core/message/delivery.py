@@ -64,7 +64,13 @@ class DeliveryMessage:
     late_s: float = 0.0  #: extension of the deadline, for one more try; see core.message.due
     #: its endpoint deferred it, no attempt failed: the reservation may be freed before *not_before*
     held: bool = False
+    by_hand_until: float = 0.0  #: Unix seconds until which an operator held it: it is not late before then
     earlier: Earlier | None = None  #: the attempts before the last replay; None if it was never replayed
+
+    @property
+    def owed_since(self) -> float:
+        """Unix seconds from which on the delivery may be late."""
+        return max(self.event.arrived_at, self.by_hand_until)
 
     @property
     def replays(self) -> int:
@@ -148,6 +154,7 @@ def read_delivery(raw: RawMessage) -> DeliveryMessage:
             served_s=seconds_of(h.get("leveret-served", 0)),  # a worker of the previous version writes none
             late_s=seconds_of(h.get("leveret-late", 0)),
             held=bool(h.get("leveret-held", False)),
+            by_hand_until=seconds_of(h.get("leveret-by-hand", 0)),
             earlier=read_earlier(h),
         )
     except (KeyError, ValueError, TypeError, AttributeError, OverflowError) as error:
@@ -241,7 +248,7 @@ def short_text(text: str) -> str:
 def _wait_headers(message: DeliveryMessage) -> dict[str, object]:
     """Write how the wait was chosen and how much of it is over; usual values are left out."""
     marks = {"exact": message.exact, "reserved": message.reserved, "held": message.held}
-    spans = {"served": message.served_s, "late": message.late_s}
+    spans = {"served": message.served_s, "late": message.late_s, "by-hand": message.by_hand_until}
     return {f"leveret-{name}": True for name, is_set in marks.items() if is_set} | {
         f"leveret-{name}": ceil_ms(span_s) for name, span_s in spans.items() if span_s
     }

@@ -135,6 +135,19 @@ class Overdue:
     avoided: frozenset[float] = frozenset()
 
 
+@dataclass(frozen=True, slots=True)
+class Late:
+    """The queues that may not give back, each with the seconds for which its message has been late.
+
+    Attributes:
+        rungs: By TTL in seconds.
+        queues: By name, due queues.
+    """
+
+    rungs: Mapping[float, float] = field(default_factory=dict)
+    queues: Mapping[str, float] = field(default_factory=dict)
+
+
 class ReturnWatch:
     """The checks of one worker. It is off until :meth:`start`."""
 
@@ -246,6 +259,21 @@ class ReturnWatch:
             elif road.doubted_s is not None and self._now_s - road.doubted_s > OVERDUE_S:
                 queues[path.queue] = max(len(road.away), 1)
         return Overdue(rungs, queues, frozenset(avoided))
+
+    def late(self) -> Late:
+        """Return the queues that have given back nothing for over :data:`LATE_S`: the early sign of a fault.
+
+        As in :meth:`overdue`, a rung is blamed only while its due queue is known to be consumed.
+        """
+        rungs, queues = dict[float, float](), dict[str, float]()
+        for path, road in self._roads.items():
+            first = self._first_late(road)
+            if not path.rung_s:
+                if road.doubted_s is not None and self._now_s - road.doubted_s > LATE_S:
+                    queues[path.queue] = self._now_s - road.doubted_s
+            elif first is not None and self._is_consumed_since(_due_s(first), path.queue):
+                rungs[path.rung_s] = max(rungs.get(path.rung_s, 0.0), self._late_s(first))
+        return Late(rungs, queues)
 
     def _missing(self, path: Path, road: _Road) -> tuple[int, bool]:
         """Return how many messages a rung owes, and whether it gives nothing back on this path."""

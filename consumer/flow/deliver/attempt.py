@@ -20,7 +20,6 @@ from consumer.core.model import (
     Attempt,
     Defer,
     Delivered,
-    Event,
     Outcome,
     OutcomeKind,
     Park,
@@ -68,7 +67,7 @@ class Attempts:
         self._context = context
         self._endpoints = endpoints
         self._slots = slots
-        self._requests: dict[asyncio.Task[Any], float] = {}  #: with the arrival of the event, Unix seconds
+        self._requests: dict[asyncio.Task[Any], float] = {}  #: each with :attr:`DeliveryMessage.owed_since`
         self._cutting = False
 
     @cached_property
@@ -80,7 +79,7 @@ class Attempts:
         return len(self._requests)
 
     def oldest_at(self) -> float:
-        """Return the oldest arrival among the events of the requests in flight, Unix seconds; inf: none."""
+        """Return since when the oldest delivery in flight has been owed, in Unix seconds; inf: none is."""
         return min(self._requests.values(), default=inf)
 
     def cut(self) -> int:
@@ -115,7 +114,7 @@ class Attempts:
         if hold is None:
             return None
         subscription = endpoint.subscription
-        self._context.observe.deferred(event, subscription, hold)
+        self._context.observe.deferred(event, subscription, hold, message.owed_since)
         last = deadline(subscription.retry, event.arrived_at, event.expires_at, message.late_s)
         return Result(subscription, None, Defer(min(hold.defer.until, last)), now)
 
@@ -126,7 +125,7 @@ class Attempts:
         if not message.attempts_made:
             context.observe.started(event, subscription)
         try:
-            outcome = await self._send(event, endpoint, body, int(began))
+            outcome = await self._send(message, endpoint, body, int(began))
         except asyncio.CancelledError:
             task = asyncio.current_task()
             if not self._cutting or task is None:
@@ -152,13 +151,16 @@ class Attempts:
             if context.tracer.is_on
             else None
         )
-        done = Attempted(event, subscription, attempt, outcome, verdict, message.attempts, trace_id)
+        before = message.attempts, message.owed_since
+        done = Attempted(event, subscription, attempt, outcome, verdict, *before, trace_id)
         context.observe.attempted(done)
         context.notes.attempted(done)
         return Result(subscription, _spent(attempt, verdict), verdict, now, stepped_s)
 
-    async def _send(self, event: Event, endpoint: Endpoint, body: bytes, timestamp: int) -> Outcome:
-        context, subscription = self._context, endpoint.subscription
+    async def _send(
+        self, message: DeliveryMessage, endpoint: Endpoint, body: bytes, timestamp: int
+    ) -> Outcome:
+        context, subscription, event = self._context, endpoint.subscription, message.event
         signature = sign(subscription.keys_at(timestamp), event.id, timestamp, body)
         request = SignedRequest(
             url=subscription.url,
@@ -176,7 +178,7 @@ class Attempts:
         task = asyncio.current_task(self._loop)
         if self._cutting or task is None:
             raise asyncio.CancelledError
-        self._requests[task] = event.arrived_at
+        self._requests[task] = message.owed_since
         try:
             return await context.sender.send(request)
         finally:

@@ -166,7 +166,7 @@ class FanOut:
             )
             if isinstance(admission, Hold):
                 holds.append((subscription, admission))
-                self._context.observe.deferred(message.event, subscription, admission)
+                self._context.observe.deferred(message.event, subscription, admission, message.owed_since)
             else:
                 sends.append(Target(endpoint, admission.epoch, isinstance(admission, Wait)))
         return sends, holds
@@ -194,6 +194,7 @@ class FanOut:
             exact=False,
             reserved=hold.reserved,
             held=True,
+            by_hand_until=until if hold.by_hand else message.by_hand_until,
         )
         if hold.reason not in AT_ONCE and self._has_too_much(job, message):
             return self._park_backlog(job, deferred)

@@ -48,6 +48,7 @@ class Attempted(NamedTuple):
     outcome: Outcome
     verdict: Verdict
     earlier: Sequence[Attempt] = ()  #: of the same delivery, as far as its message contains them
+    owed_since: float = 0.0  #: Unix seconds until which an operator held it, if that is after its arrival
     trace_id: str | None = None  #: the recorded trace of the attempt, in hex
 
 
@@ -227,7 +228,7 @@ class DeliveryReporter(Reporter):
             case _:
                 return
         self._book.waits(subscription, until, arrived_at)
-        self._owed.saw(arrived_at)
+        self._owed.saw(max(arrived_at, done.owed_since))
 
     def _totals(self) -> Totals:
         """Return the requests of all subscriptions since the start, delivered and failed."""
@@ -236,10 +237,11 @@ class DeliveryReporter(Reporter):
 
     def _count_success(self, done: Attempted) -> float:
         """Count a delivery; return the seconds since its event arrived."""
-        attempt = done.attempt
+        attempt, arrived_at = done.attempt, done.event.arrived_at
         self._delivered.inc()
-        total_s = max(attempt.at + attempt.duration_s - done.event.arrived_at, 0.0)  # the clock may step back
-        self._delivery.observe(total_s, done.trace_id)
+        total_s = max(attempt.at + attempt.duration_s - arrived_at, 0.0)  # the clock may step back
+        held_s = max(done.owed_since - arrived_at, 0.0)
+        self._delivery.observe(max(total_s - held_s, 0.0), done.trace_id)
         if attempt.number == 1:
             self._first_ok.inc()
         else:
@@ -255,10 +257,10 @@ class DeliveryReporter(Reporter):
             series.retries_by_kind.labels(outcome.kind.value).inc()
             series.retry_wait.observe(wait_s)
 
-    def deferred(self, event: Event, subscription: Subscription, hold: Hold) -> None:
+    def deferred(self, event: Event, subscription: Subscription, hold: Hold, owed_since: float = 0.0) -> None:
         """Count a target that may not be sent now; no attempt is spent.
 
-        One that an operator holds back is not late.
+        One that an operator holds back is not late, and was not until *owed_since* (Unix seconds).
         """
         reason, until = hold.reason, hold.defer.until
         tally = self._deferrals.get(reason)
@@ -266,7 +268,7 @@ class DeliveryReporter(Reporter):
             tally = self._deferrals[reason] = self._series.tally(self._series.deferrals.labels(reason))
         tally.inc()
         if not hold.by_hand:
-            self._owed.saw(event.arrived_at)
+            self._owed.saw(max(event.arrived_at, owed_since))
         self._book.held(subscription.id, reason)
         self._book.waits(subscription.id, until, event.arrived_at)
         self._log.debug(

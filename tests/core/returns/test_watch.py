@@ -8,7 +8,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from consumer.core.returns.watch import EVERY_S, MISSING_S, OPEN_MAX, OVERDUE_S, Overdue, Path, ReturnWatch
+from consumer.core.returns.watch import (
+    EVERY_S,
+    LATE_S,
+    MISSING_S,
+    OPEN_MAX,
+    OVERDUE_S,
+    Late,
+    Overdue,
+    Path,
+    ReturnWatch,
+)
 
 DUE = "leveret.due.00"
 OTHER = "leveret.due.01"
@@ -101,6 +111,39 @@ def test_a_rung_that_stops_is_seen_in_time(rung_s: float) -> None:
 
     assert seen_s is not None
     assert broker.watch.overdue().rungs[rung_s] >= 1
+
+
+def test_a_rung_that_stops_is_late_within_a_minute_and_no_other_queue() -> None:
+    """The early sign comes well before the fault, under steady traffic, and names the rung alone."""
+    broker, path, well = Broker(), Path(2.0, DUE), Path(3.0, DUE)
+
+    def traffic() -> None:
+        broker.put(path)
+        broker.put(well)
+
+    broker.run(100, traffic)
+    assert broker.watch.late() == Late()
+    broker.stuck = lambda each: each == path
+    broker.run(45, traffic)
+
+    assert broker.watch.late().rungs.keys() == {2.0}
+    assert LATE_S < broker.watch.late().rungs[2.0] <= 45
+    assert broker.watch.late().queues == {}
+    assert broker.watch.overdue() == Overdue()
+    broker.stuck = lambda _: False
+    broker.run(3, traffic)
+    assert broker.watch.late() == Late()
+
+
+def test_a_due_queue_that_nobody_consumes_is_late_itself() -> None:
+    """Its rungs are not blamed."""
+    broker = Broker()
+    broker.put(Path(2.0, DUE))
+    broker.slow = frozenset({DUE})
+    broker.run(55)
+
+    assert broker.watch.late().queues.keys() == {DUE}
+    assert broker.watch.late().rungs == {}
 
 
 @pytest.mark.parametrize("messages", [1, 2, 5])
@@ -286,7 +329,7 @@ def test_a_healthy_broker_is_never_blamed(puts: list[tuple[float, str, float]]) 
         assert broker.run(pause_s) == Overdue()
 
     assert broker.run(60 + OVERDUE_S) == Overdue()
-    assert broker.watch.wanted() == []
+    assert (broker.watch.wanted(), broker.watch.late()) == ([], Late())
 
 
 @given(st.lists(st.tuples(st.floats(1, 60), st.booleans(), st.booleans()), min_size=1, max_size=20))

@@ -187,3 +187,30 @@ async def test_a_stranger_on_a_due_queue_is_parked(worker: Worker) -> None:
     assert [entry.reason for entry in worker.parked()] == [ParkReason.MALFORMED]
     assert ticket.settles == ["ack"]
     assert worker.sender.sent == []
+
+
+@pytest.mark.parametrize("by", ["a pause", "an opened breaker"])
+async def test_the_time_of_a_hold_by_hand_is_not_late(worker: Worker, by: str) -> None:
+    """A delivery that an operator held for twenty minutes was delivered in time; a failure after is late."""
+    shop = await worker.subscribe("shop", retry={"base_s": 1, "jitter": 0})
+    if by == "a pause":
+        worker.store.paused.add(shop.id)
+        await worker.subscriptions.reload()
+    else:
+        worker.endpoints.force(shop)
+    await worker.handle(event_message())
+    worker.clock.passed_s += 1200
+    await worker.handle(delivery_message(worker.waiting()[-1]), Source.DUE)
+    worker.store.paused.clear()
+    await worker.subscriptions.reload()
+    worker.endpoints.reset(shop, worker.clock.now())
+    worker.clock.passed_s += 200
+    worker.sender.on(SHOP, Reply(status=503), Reply())
+
+    await worker.handle(delivery_message(worker.waiting()[-1]), Source.DUE)
+    worker.clock.passed_s += 100
+    await worker.handle(delivery_message(worker.waiting()[-1]), Source.DUE)
+
+    assert worker.sent("shop") == 2
+    assert worker.count("delivery_seconds_bucket", le="300.0") == 1
+    assert worker.count("delivery_seconds_bucket", le="60.0") == 0

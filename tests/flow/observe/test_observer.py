@@ -283,6 +283,7 @@ def test_a_stuck_delivery_is_seen_before_it_is_delivered() -> None:
     assert ages[30] == 431
     assert ages[-1] == 0
     desk.observe.deferred(event(), subscription(), Hold(Defer(START + 60), "paused", by_hand=True))
+    desk.observe.deferred(event(), subscription(), Hold(Defer(START + 60), "paced"), START + 600)
     assert shown(inf, event().arrived_at + 600) == 0
     desk.observe.deferred(event(), subscription(), Hold(Defer(START + 60), "paced"))
     assert shown(inf, event().arrived_at + 600) == 600

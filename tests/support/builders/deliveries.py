@@ -72,5 +72,6 @@ def deliveries(draw: st.DrawFn) -> DeliveryMessage:
         reserved=draw(st.booleans()),
         served_s=draw(MS),
         late_s=draw(MS),
+        by_hand_until=draw(MS),
         earlier=draw(st.none() | earliers()),
     )

@@ -52,6 +52,11 @@ class Watcher:
         """Return the value of its gauge for *queue*."""
         return self.worker.count("queue_overdue_messages", queue=queue)
 
+    def late(self) -> dict[str, float]:
+        """Return the seconds of each queue that is late."""
+        [family] = self.worker.series.late.collect()
+        return {sample.labels["queue"]: sample.value for sample in family.samples}
+
 
 class Watchers:
     """Workers on one broker, whose due queue gives its messages to one after the other.

@@ -15,7 +15,7 @@ import shutil
 import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, Self, TypeAlias
 from urllib.parse import quote
 
 import yaml
@@ -36,17 +36,21 @@ class Prometheus:
         folder: For its files, data and log.
         targets: Scrape job, or ``alertmanager`` -> HOST:PORT; the jobs are those of prometheus.yml.
         rules: Alert rules instead of those of the repository, which are then evaluated each second.
+        scrape_s: Seconds between two scrapes; only with *rules*.
     """
 
-    def __init__(self, folder: Path, targets: Mapping[str, str], rules: str | None = None) -> None:
+    def __init__(
+        self, folder: Path, targets: Mapping[str, str], rules: str | None = None, scrape_s: int = 1
+    ) -> None:
         self.folder = folder / "prometheus"
         self.config = self.folder / "prometheus.yml"
         self._targets = targets
         self._rules = rules
+        self._intervals = {"scrape": scrape_s, "evaluation": 1}
         self._port = free_port()
         self._process: subprocess.Popen[bytes] | None = None
 
-    async def __aenter__(self) -> Prometheus:
+    async def __aenter__(self) -> Self:
         self.lay_out()
         argv = ["prometheus", f"--config.file={self.config}", f"--storage.tsdb.path={self.folder / 'data'}"]
         argv.append(f"--web.listen-address=127.0.0.1:{self._port}")
@@ -66,8 +70,10 @@ class Prometheus:
         shutil.copy(ROOT / "grafana" / "alerts.yml", self.folder)
         if self._rules is not None:
             (self.folder / "alerts.yml").write_text(self._rules, encoding="utf-8")
-            quick = re.sub(r"(scrape|evaluation)_interval: \w+", r"\1_interval: 1s", self.config.read_text())
-            self.config.write_text(quick, encoding="utf-8")
+            text = self.config.read_text()
+            for kind, seconds in self._intervals.items():
+                text = re.sub(rf"{kind}_interval: \w+", f"{kind}_interval: {seconds}s", text)
+            self.config.write_text(text, encoding="utf-8")
         for job, address in self._targets.items():
             path = self.folder / "targets" / f"{job}.yml"
             path.write_text(yaml.safe_dump([{"targets": [address]}]), encoding="utf-8")

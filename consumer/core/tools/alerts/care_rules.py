@@ -31,7 +31,9 @@ _ENDPOINTS: Final = (
     ),
     Alert(
         name="LeveretEndpointSlow",
-        expr=f"max by (@, subscription) (leveret_subscription_latency_seconds{{{_NAMED}}}) > <latency_s> "
+        expr=f"max by (@, subscription) (leveret_subscription_latency_seconds{{{_NAMED}}} > <latency_s> "
+        "and on (@, instance, subscription) sum by (@, instance, subscription) "
+        f"(increase(leveret_subscription_attempts_total{{{_NAMED}}}[1h])) > <slow_requests>) "
         f"and sum by (@, subscription) (increase(leveret_subscription_attempts_total{{{_NAMED}}}[5m])) > 0",
         hold="5m",
         summary="An endpoint answers slowly.",
@@ -104,8 +106,9 @@ _QUEUES: Final = (
     Alert(
         name="LeveretQueueOverdue",
         expr="sum by (@, queue) (leveret_queue_overdue_messages{@}) > 0",
+        hold="5m",  # after a restart RabbitMQ sends an unconfirmed dead letter again only after 3 minutes
         summary="A queue does not give back its messages.",
-        description="{{ $labels.queue }} should have given back at least {{ $value }} messages over 60 s "
+        description="{{ $labels.queue }} should have given back at least {{ $value }} messages minutes "
         "ago. Workers use other queues meanwhile.",
         section="a-queue-does-not-give-back-its-messages",
     ),

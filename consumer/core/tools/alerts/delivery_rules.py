@@ -99,7 +99,8 @@ _PARKED: Final = (
     Alert(
         name="LeveretParkedShare",
         expr='sum by (@) (rate(leveret_deliveries_total{@,verdict="parked"}[10m])) '
-        f"/ sum by (@) (rate({_ENDED}[10m])) > <parked_share>",
+        f"/ sum by (@) (rate({_ENDED}[10m])) > <parked_share> "
+        'and sum by (@) (increase(leveret_deliveries_total{@,verdict="parked"}[10m])) > <parked_new>',
         hold="5m",
         summary="More than <parked_share%> of the deliveries are parked.",
         description="{{ $value | humanizePercentage }} of the deliveries that ended in the last 10 minutes "

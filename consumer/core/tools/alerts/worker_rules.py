@@ -70,7 +70,8 @@ _ALIVE: Final = (
     ),
     Alert(
         name="LeveretConnectionsRejected",
-        expr="sum by (@, instance) (increase(leveret_connect_failures_total{@}[3m])) > 0",
+        expr="sum by (@, instance) (increase(leveret_connect_failures_total{@}[3m])) > 0 "
+        "and on (@, instance) max by (@, instance) (leveret_ready{@}) == 0",
         hold="5m",
         summary="The broker rejects connections.",
         description="{{ $labels.instance }} has failed to connect to any broker of its list for 5 minutes.",
