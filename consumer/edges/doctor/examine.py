@@ -71,9 +71,12 @@ class Examination:
             ),
             self._look(DAEMON, _kept(look_at_daemon(settings), self._daemon)),
         )
-        self._network.wants_time = not (self._broker.readings or self._store.readings)
+        wants_time = not (self._broker.readings or self._store.readings)
+        network = self._network.take(
+            settings, self._store.entries, self.most_endpoints, wants_time=wants_time
+        )
         await asyncio.gather(
-            self._look(NETWORK, self._network.take(settings, self._store.entries, self.most_endpoints)),
+            self._look(NETWORK, network),
             self._look(RECORD, _kept(self._doubt(), self._doubts)),
             self._look(HISTORY, _kept(self._unmatched(), self._subscriptions)),
         )

@@ -40,21 +40,24 @@ _EVERYTHING = (IPv4Network("0.0.0.0/0"), IPv6Network("::/0"))
 class NetworkLook:
     """The network, as far as it answered."""
 
-    wants_time: bool = False  #: whether no other clock answered, so that one endpoint is asked
     findings: list[Finding] = field(default_factory=list)
     readings: list[ClockReading] = field(default_factory=list)
 
-    async def take(self, settings: Settings, entries: Sequence[StoredEntry], most: int) -> None:
+    async def take(
+        self, settings: Settings, entries: Sequence[StoredEntry], most: int, *, wants_time: bool = False
+    ) -> None:
         """Try the ways to at most *most* endpoints of *entries*.
 
         Args:
             settings: Egress rules, name servers, authorities.
             entries: Stored subscriptions.
             most: Endpoints that are tried.
+            wants_time: Whether no other clock answered, so that one endpoint is asked for its time.
         """
         every = endpoints_of(entries)
         self.findings += _rule_findings(settings)
-        ways, silences = await asyncio.gather(self._ways(settings, every[:most]), _silences(settings))
+        tried = self._ways(settings, every[:most], wants_time=wants_time)
+        ways, silences = await asyncio.gather(tried, _silences(settings))
         self.findings += way_findings(ways, time.time())
         self.findings += untried_findings(len(ways), min(most, len(every)), len(every))
         self.findings += _name_server_findings(settings, every, ways, silences)
@@ -68,14 +71,16 @@ class NetworkLook:
         if not any(each.check is Check.TLS for each in self.findings):
             self.findings.append(well(Check.TLS, "authorities and certificates", "are valid"))
 
-    async def _ways(self, settings: Settings, endpoints: Sequence[Endpoint]) -> Sequence[Way]:
+    async def _ways(
+        self, settings: Settings, endpoints: Sequence[Endpoint], *, wants_time: bool
+    ) -> Sequence[Way]:
         try:
             sender = await asyncio.to_thread(make_sender, settings)  # it reads files
         except LeveretError as error:  # such as an unreadable ca_file
             self.findings.append(of_error(Check.TLS, "the sender", str(error)))
             return ()
         connect_s = settings.sending.connect_timeout_s
-        finder = WayFinder(sender, settings.egress_rule(), self.wants_time, connect_s)
+        finder = WayFinder(sender, settings.egress_rule(), wants_time, connect_s)
         try:
             away, ways = await asyncio.gather(finder.proxy_fault(), finder.ways(endpoints))
         finally:

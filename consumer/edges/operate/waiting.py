@@ -131,7 +131,7 @@ class _Left:
     targets: int = 0
     messages: int = 0
     by_subscription: Counter[str] = field(default_factory=Counter)
-    all_left: bool = False  #: whether none of the wanted ones, and none beside them, stayed
+    unread: int = 0  #: messages that could not be read, and stayed
 
     def count(self, each: Waiting | Unread) -> None:
         """Count the targets of one message."""
@@ -139,6 +139,8 @@ class _Left:
             self.targets += len(each.message.targets)
             self.messages += each.is_whole
             self.by_subscription.update(each.message.targets)
+        else:
+            self.unread += 1
 
 
 async def _reported(
@@ -153,24 +155,26 @@ async def _reported(
     A command has no books. The leading worker notes cancelled deliveries in its books, and each worker counts
     its share as waiting no longer.
     """
-    left, unread = _Left(), 0
+    left, is_whole = _Left(), False
     try:
         async with aclosing(taken_out):
             async for each in taken_out:
                 left.count(each)
-                unread += isinstance(each, Unread)
                 yield each
-        left.all_left = not unread and wanted.event is None
+        is_whole = not left.unread and wanted.event is None
     finally:
-        await completed(_report(how, connection, names, left))
+        await completed(_report(how, connection, names, left, is_whole=is_whole))
 
 
-async def _report(how: str, connection: AbstractConnection, names: Names, left: _Left) -> None:
+async def _report(
+    how: str, connection: AbstractConnection, names: Names, left: _Left, *, is_whole: bool
+) -> None:
+    """Send the counts to the workers; *is_whole*: none of the wanted deliveries, and none beside, stayed."""
     if not left.targets:
         return
     counts = {"targets": left.targets, "messages": left.messages} if how == "cancelled" else {}
     of = dict(left.by_subscription.most_common(REPORTED_MAX))
-    body = {"kind": how, **counts, "of": of, "whole": left.all_left}
+    body = {"kind": how, **counts, "of": of, "whole": is_whole}
     with suppress(*CONNECTION_ERRORS):
         channel = await open_channel(connection, confirms=False)
         await channel.basic_publish(orjson.dumps(body), exchange=names.control)
