@@ -10,7 +10,7 @@ from typing import Final
 from bench.observe.quiet.stage import Stage
 from bench.observe.quiet.watch import Labels
 
-MEMORY_RATIO: Final = 0.86  #: of its limit that our broker uses
+MEMORY_RATIO: Final = 0.82  #: of its limit that our broker uses
 
 _USED: Final = 'rabbitmq_process_resident_memory_bytes{job="rabbitmq"}'
 
