@@ -103,12 +103,12 @@ class TroubleBook:
         Args:
             subscription: Its id.
             deliveries: How many of them were this worker's, about.
-            all_left: Whether those of :meth:`leaves` all left, if it was called before.
+            all_left: Whether those of :meth:`leaves` all left; those that wait since then stay.
         """
         track = self._tracks.get(subscription)
         if track is None:
             return
-        if all_left and not track.leaving.is_empty():
+        if all_left:
             self._waits.subtract(track.leaving)
             track.leaving.clear()
             return

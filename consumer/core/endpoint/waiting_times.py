@@ -78,10 +78,6 @@ class WaitingTimes:
                 del self._slices[end]
         return taken
 
-    def is_empty(self) -> bool:
-        """Return whether nothing was counted, or everything is over."""
-        return not self._slices
-
     def clear(self) -> None:
         """Forget all deliveries: they come back soon, or are over."""
         self._slices.clear()

@@ -45,8 +45,13 @@ def split(message: DeliveryMessage, wanted: Wanted) -> Parted:
 
 
 def kicked(message: DeliveryMessage, now: float) -> DeliveryMessage:
-    """Return the delivery message without the rest of its wait; attempts and age stay."""
-    return replace(message, not_before=now, wait_s=0.0, served_s=0.0, exact=False, reserved=False, held=False)
+    """Return the delivery message without the rest of its wait; attempts and age stay.
+
+    A hold by hand ends too: from *now* on (Unix seconds) the delivery may be late.
+    """
+    until = min(message.by_hand_until, now)
+    unmarked = replace(message, exact=False, reserved=False, held=False, by_hand_until=until)
+    return replace(unmarked, not_before=now, wait_s=0.0, served_s=0.0)
 
 
 def as_dict(message: DeliveryMessage, target: str) -> Mapping[str, object]:

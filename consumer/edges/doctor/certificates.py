@@ -98,7 +98,7 @@ def _of_subscriptions(entries: Sequence[StoredEntry]) -> Iterator[tuple[str, str
 
 def _of_file(place: str, path: Path, now: float, *, needed: bool) -> Sequence[Finding]:
     try:
-        found = certificates(path.read_text(encoding="utf-8"))
+        found = certificates(path.read_text("utf-8", "replace"))  # of the comments
     except OSError as error:
         text = f"cannot be read: {error.strerror}"
         return (fault(Check.TLS, f"{place} {path}", text, "correct the path, or the rights of the file"),)

@@ -6,8 +6,10 @@ Data flow: command line -> JSON -> leveret.control -> each worker's own queue.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 
 import orjson
+from aio_pika.abc import AbstractConnection
 from aiormq.exceptions import PublishError
 
 from consumer.core.errors import BrokerUnavailable
@@ -38,3 +40,13 @@ async def send_to_workers(options: AmqpOptions, names: Names, message: Mapping[s
     finally:
         await close_quietly(connection)
     return True
+
+
+async def report_to_workers(
+    connection: AbstractConnection, names: Names, message: Mapping[str, object]
+) -> None:
+    """Publish *message* to all running workers without a confirm; a broker that is away takes none."""
+    with suppress(*CONNECTION_ERRORS):
+        channel = await open_channel(connection, confirms=False)
+        await channel.basic_publish(orjson.dumps(message), exchange=names.control)
+        await channel.close()

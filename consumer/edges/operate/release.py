@@ -11,6 +11,7 @@ from aio_pika.abc import AbstractConnection
 
 from consumer.core.errors import BrokerUnavailable
 from consumer.core.message.waiting import Wanted
+from consumer.edges.operate.control import report_to_workers
 from consumer.edges.operate.waiting import Unread, WaitQueues, kick
 from topology.plan import TopologySpec
 
@@ -26,12 +27,17 @@ class Released:
 async def release(connection: AbstractConnection, spec: TopologySpec, wanted: Wanted) -> Released:
     """Move the *wanted* deliveries to their due queues; a broker that goes away is one reason in the result.
 
+    The workers cancel the reservations of these deliveries first, and note which of them wait.
+
     Args:
         connection: Connection to the broker.
         spec: Names and rungs of our queues.
         wanted: The deliveries.
     """
     count, unread = 0, []
+    if wanted.event is None:
+        begins = {"kind": "free", "tenant": wanted.tenant, "subscription": wanted.subscription}
+        await report_to_workers(connection, spec.names, begins)
     try:
         async for one in kick(connection, WaitQueues(spec.names, spec.ladder), wanted):
             if isinstance(one, Unread):

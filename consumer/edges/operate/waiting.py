@@ -22,7 +22,6 @@ from contextlib import aclosing, suppress
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-import orjson
 from aio_pika.abc import AbstractConnection
 from aiormq.channel import Channel
 
@@ -35,6 +34,7 @@ from consumer.edges.broker.connection.connect import CONNECTION_ERRORS, open_cha
 from consumer.edges.broker.look import WHOLE, Held, completed, look_into
 from consumer.edges.broker.wire.confirmed import Confirms
 from consumer.edges.broker.wire.raw_message import raw_message
+from consumer.edges.operate.control import report_to_workers
 from consumer.ports import Archive, Publication
 from topology.ladder import Ladder, first_hop_s
 from topology.names import Names
@@ -175,10 +175,7 @@ async def _report(
     counts = {"targets": left.targets, "messages": left.messages} if how == "cancelled" else {}
     of = dict(left.by_subscription.most_common(REPORTED_MAX))
     body = {"kind": how, **counts, "of": of, "whole": is_whole}
-    with suppress(*CONNECTION_ERRORS):
-        channel = await open_channel(connection, confirms=False)
-        await channel.basic_publish(orjson.dumps(body), exchange=names.control)
-        await channel.close()
+    await report_to_workers(connection, names, body)
 
 
 @dataclass(frozen=True, slots=True)

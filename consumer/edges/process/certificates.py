@@ -36,7 +36,7 @@ def read_ends(files: Mapping[str, Path]) -> tuple[dict[str, float], dict[str, st
     ends, faults = {}, {}
     for label, path in files.items():
         try:
-            found = certificates(path.read_text("utf-8"))
+            found = certificates(path.read_text("utf-8", "replace"))  # of the comments
         except (OSError, ValueError) as error:
             faults[label] = str(error)
         else:

@@ -60,12 +60,16 @@ def test_a_part_takes_its_number(book: TroubleBook) -> None:
     assert waiting(book) == (5, 6)
 
 
-def test_a_kick_without_a_beginning_takes_its_number(book: TroubleBook) -> None:
-    """Such as the release after a pause, which reports only its end."""
+def test_a_whole_kick_of_another_workers_deliveries_takes_none(book: TroubleBook) -> None:
+    """None of this worker's waited as it began, and those that its endpoint holds since then wait."""
+    book.freed(SHOP)
+    book.leaves(SHOP)
+    wait(book, SHOP)
+
     book.left(SHOP, 10, all_left=True)
     book.left("sub_unknown", 10, all_left=True)
 
-    assert waiting(book) == (0, 1)
+    assert waiting(book) == (1, 2)
 
 
 def test_a_breaker_that_closes_frees_those_too_that_are_leaving(book: TroubleBook) -> None:

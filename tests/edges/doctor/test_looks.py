@@ -11,7 +11,7 @@ from aiohttp import web
 from consumer.core.changes.merge import StoredEntry
 from consumer.core.model import OutcomeKind
 from consumer.core.tools.doctor.finding import Check, Finding, Level
-from consumer.edges.doctor.certificates import system_authority_findings
+from consumer.edges.doctor.certificates import certificate_findings_of, system_authority_findings
 from consumer.edges.doctor.clocks import postgres_reading, reading_of
 from consumer.edges.doctor.endpoints import WayFinder, endpoints_of
 from consumer.edges.doctor.machine import home_state, look_at_daemon
@@ -49,6 +49,16 @@ def bad(findings: Sequence[Finding], area: Check) -> list[tuple[Level, str]]:
     return [
         (each.level, each.subject) for each in findings if each.check is area and each.level is not Level.OK
     ]
+
+
+def test_comments_of_a_certificate_file_may_have_any_encoding(tmp_path: Path) -> None:
+    """OpenSSL takes such a file."""
+    bundle = tmp_path / "bundle.pem"
+    bundle.write_bytes("# café\n".encode("latin-1") + Authority(tmp_path).pem.encode())
+
+    findings = certificate_findings_of(settings(SENDING__CA_FILE=str(bundle)), (), ())
+
+    assert [each.level for each in findings if each.level is Level.FAULT] == []
 
 
 def test_a_date_is_read_with_its_error() -> None:

@@ -18,12 +18,13 @@ from aio_pika.abc import AbstractConnection, AbstractQueue
 from consumer.core.errors import BrokerUnavailable
 from consumer.core.message.delivery import DeliveryMessage, headers_of
 from consumer.core.message.parked import delivery_id
-from consumer.core.message.waiting import Wanted, split
+from consumer.core.message.waiting import Wanted, kicked, split
 from consumer.core.model import Event
 from consumer.core.returns.check_headers import check_headers
 from consumer.edges.broker.connection.connect import open_channel
 from consumer.edges.broker.wire.confirmed import Confirms
 from consumer.edges.broker.wire.raw_message import raw_message
+from consumer.edges.operate.release import release
 from consumer.edges.operate.waiting import Unread, Waiting, WaitQueues, browse, cancel, kick
 from consumer.edges.process.system import FileArchive, SystemClock
 from consumer.ports import Publication
@@ -258,6 +259,31 @@ async def test_a_kick_that_ends_early_reports_a_part(rungs: Rungs) -> None:
     report = await ear.get(timeout=5)
     assert report is not None
     assert json.loads(report.body) == {"kind": "kicked", "of": {"sub_a": 1}, "whole": False}
+
+
+async def test_a_release_reports_its_beginning_too(rungs: Rungs) -> None:
+    """A delivery that waits again before its end is not counted among those that left."""
+    ear = await listening(rungs)
+    await rungs.put("e1", "sub_a")
+
+    released = await release(rungs.connection, SPEC, Wanted(subscription="sub_a"))
+
+    begun, ended = await ear.get(timeout=5), await ear.get(timeout=5)
+    assert released.count == 1
+    assert begun is not None
+    assert ended is not None
+    assert [json.loads(each.body) for each in (begun, ended)] == [
+        {"kind": "free", "tenant": None, "subscription": "sub_a"},
+        {"kind": "kicked", "of": {"sub_a": 1}, "whole": True},
+    ]
+
+
+def test_a_kick_ends_a_hold_by_hand() -> None:
+    """From then on the delivery may be late; a hold that ended before ended then."""
+    event = Event(id="e", tenant="acme", type="a", timestamp="t", arrived_at=10.0, body=b"")
+    held = DeliveryMessage(event=event, targets=("sub_a",), by_hand_until=80.0)
+
+    assert [kicked(held, now).owed_since for now in (50.0, 90.0)] == [50.0, 80.0]
 
 
 async def test_a_disk_that_is_full_cancels_nothing(rungs: Rungs) -> None:

@@ -25,6 +25,16 @@ def test_the_first_end_in_each_file_counts(tmp_path: Path) -> None:
     assert faults.keys() == {"broker_client", "other"}
 
 
+def test_comments_may_have_any_encoding(tmp_path: Path) -> None:
+    """TLS takes such a file, so its end is known too."""
+    bundle = tmp_path / "bundle.pem"
+    bundle.write_bytes("# café\n".encode("latin-1") + Authority(tmp_path).pem.encode())
+
+    ends, faults = read_ends({"api": bundle})
+
+    assert (list(ends), faults) == (["api"], {})
+
+
 def test_the_settings_name_them() -> None:
     """Without TLS of our own there is none, and a worker without an API shows none to callers."""
     assert broker_certificate(load_settings({})) == api_certificate(load_settings({})) == {}
