@@ -130,15 +130,16 @@ async def live(stage: Stage, watch: AlertWatch, moments: Sequence[Moment]) -> Li
 def effects(stage: Stage, foreign_troubles: AbstractSet[str]) -> dict[str, bool]:
     """Return whether each moment had its effect, by a name of it."""
     facts, answers = stage.facts, {name: stage.endpoints[name].answers for name in ENDPOINTS}
-    refused = REFUSED_AT_NIGHT + REFUSED_BY_DAY
+    refused = REFUSED_AT_NIGHT + REFUSED_BY_DAY  # events of the usual load may be refused beside them
+    silent = facts.get("requests_in_the_pause") == 0
     return {
         "flapped": min(answers["flapping"][200], answers["flapping"][503]) >= 2 * FLAPS,
         "failed sometimes": min(answers["sometimes"][200], answers["sometimes"][503]) > 0,
         "deployed and restarted": stage.workers.starts == 3 * len(stage.workers.running),
         "broker restarted": facts.get("broker_restarts") == NODES,
         "came and went": "came_and_went" in facts,
-        "paused and resumed": answers["paused"][200] > 0,
-        "parked and replayed": answers["refusing"][400] >= refused == facts.get("replayed"),
+        "paused and resumed": silent and answers["paused"].total() > facts["requests_until_the_resume"],
+        "parked and replayed": answers["refusing"][400] >= facts.get("replayed", 0) >= refused,
         "foreign trouble": foreign_troubles >= FOREIGN_TROUBLES,
     }
 

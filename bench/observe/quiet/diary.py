@@ -1,4 +1,4 @@
-"""When each moment of a life took place, and which one an alert came in."""
+"""The times of the moments of a life, and the moment of each alert."""
 
 from __future__ import annotations
 

@@ -19,6 +19,7 @@ BUILD: Final = {"LEVERET_SENDING__CONCURRENCY": "64", "LEVERET_LOG__LEVEL": "war
 DISCOVERY_S: Final = 20.0  #: until the service discovery knows that a worker moved
 BETWEEN_S: Final = 15.0  #: two workers
 PAUSE_S: Final = 1140.0
+IN_FLIGHT_S: Final = 30.0  #: until no request is in flight that began before a pause
 FLAPS: Final = 6
 FLAP_S: Final = 60.0
 NODES: Final = 3  #: of a cluster that is restarted node by node, as a worker sees it at worst
@@ -88,10 +89,14 @@ async def come_and_go(stage: Stage) -> None:
 
 async def long_pause(stage: Stage) -> None:
     """Pause a subscription for long: its customer moves to other servers."""
+    answers = stage.endpoints["paused"].answers
     await stage.command("pause", "--subscription", "t04/paused")
-    await stage.wait(PAUSE_S)
+    await stage.wait(IN_FLIGHT_S)
+    before = answers.total()
+    await stage.wait(PAUSE_S - IN_FLIGHT_S)
+    stage.facts["requests_until_the_resume"] = answers.total()
+    stage.facts["requests_in_the_pause"] = answers.total() - before
     await stage.command("resume", "--subscription", "t04/paused")
-    stage.facts["requests_after_the_pause"] = stage.endpoints["paused"].answers.total()
 
 
 async def flap(stage: Stage) -> None:

@@ -12,6 +12,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from itertools import count
+from typing import Any
 
 from bench.broker import Broker
 from bench.observe.quiet.endpoints import Endpoints
@@ -116,7 +117,7 @@ class Stage:
     tower: Tower
     workers: Workers
     publisher: Publisher
-    facts: dict[str, object] = field(default_factory=dict)  #: effects of the moments, for the notes
+    facts: dict[str, Any] = field(default_factory=dict)  #: effects of the moments, for the notes
 
     async def wait(self, seconds: float) -> None:
         """Wait, shortened by the scale."""

@@ -1,4 +1,4 @@
-"""Ask the queries of the overview, and look whom its panels name in a colour of trouble.
+"""Ask the queries of the overview, and find the names that its panels show in a colour of trouble.
 
 Data flow: grafana/dashboards/overview.json -> queries -> Prometheus -> rows and lines -> :class:`Naming`.
 """

@@ -151,15 +151,17 @@ class Night:
         trouble, result = self._trouble, self.result
         if trouble.alert_cause:
             chosen(lines, trouble.cause)
+        found: str | None = None  # the output before the repair
         for step in trouble.steps:
             if isinstance(step, Repair):
+                found = self._printed
                 await trouble.repair(self._stage)
                 continue
             for command in chosen(lines, step.label, step.start):
                 await self._run(command, step)
         wanted = trouble.found or self._culprit
-        if wanted not in self._printed:
-            result.faults.append(f"no command prints {wanted!r}")
+        if wanted not in (self._printed if found is None else found):
+            result.faults.append(f"no command before the repair prints {wanted!r}")
 
     async def _run(self, command: str, step: Take) -> None:
         command = filled(command, self._alert["labels"])

@@ -102,7 +102,10 @@ def filled(command: str, labels: Mapping[str, str]) -> str:
 
 
 async def run(command: str, environment: Mapping[str, str], folder: Path, follow_s: float = FOLLOW_S) -> Done:
-    """Run a command in a shell; one that follows is ended with Ctrl-C after *follow_s*."""
+    """Run a command in a shell; one that follows is ended with Ctrl-C after *follow_s*.
+
+    No process of the command outlives this call, even if it is cancelled.
+    """
     process = await asyncio.create_subprocess_exec(
         *SHELL,
         command,
@@ -114,12 +117,14 @@ async def run(command: str, environment: Mapping[str, str], folder: Path, follow
         start_new_session=True,
     )
     reading = asyncio.create_task(process.communicate())
-    if command.startswith(FOLLOWS):
-        await asyncio.wait([reading], timeout=follow_s)
-        _signal(process.pid, signal.SIGINT)
-    await asyncio.wait([reading], timeout=COMMAND_S)
-    if not reading.done():
-        _signal(process.pid, signal.SIGKILL)
+    try:
+        if command.startswith(FOLLOWS):
+            await asyncio.wait([reading], timeout=follow_s)
+            _signal(process.pid, signal.SIGINT)
+        await asyncio.wait([reading], timeout=COMMAND_S)
+    finally:
+        if not reading.done():
+            _signal(process.pid, signal.SIGKILL)
     output, _ = await reading
     return Done(command, process.returncode or 0, output.decode(errors="replace"))
 

@@ -62,7 +62,7 @@ ORDINARY: Sequence[Callable[[], Customer]] = (
 
 @dataclass(slots=True)
 class Stage:
-    """What runs.
+    """Everything that runs.
 
     Attributes:
         customers: All, by tenant.
@@ -105,7 +105,7 @@ class Stage:
         return next(rule for group in groups for rule in group["rules"] if rule.get("alert") == alert)
 
     def resolve(self, customer: Customer, answer: Answer | None = None) -> None:
-        """Let the name server answer for the customer's host; with its address, unless told otherwise."""
+        """Let the name server answer for the customer's host; with its address if *answer* is None."""
         for name in (customer.host, f"{customer.host}."):
             self.names.on(name, answer or Answer(("127.0.0.1",), ttl_s=1))
 

@@ -52,7 +52,8 @@ class Trouble:
         begin: Starts the trouble.
         repair: Ends the outside cause; it may run twice, and also before the trouble began.
         steps: Through the section of the runbook.
-        found: Text that the commands before the repair must print; empty: the culprit.
+        found: Text that the commands before the repair, or all if there is none, must print; empty: the
+            culprit.
         prepare: Makes the surroundings ready, well before the begin.
         own_broker: Whether it changes the whole node, which no test may share.
     """

@@ -8,12 +8,16 @@ from typing import Any
 
 import pytest
 
+from bench.broker import Broker
 from bench.observe import false_alerts
-from bench.observe.false_alerts import Lived, Plan
+from bench.observe.false_alerts import Lived, Plan, effects
 from bench.observe.quiet.diary import Diary, Entry
+from bench.observe.quiet.endpoints import Endpoints
 from bench.observe.quiet.moments import LIFE_S, MOMENTS, Moment, flap, refuse_and_replay
+from bench.observe.quiet.stage import ENDPOINTS, Publisher, Stage
 from bench.observe.quiet.troubles import WORKER_AWAY
-from bench.observe.quiet.watch import Alert, AlertWatch
+from bench.observe.quiet.watch import Alert, AlertWatch, Tower
+from bench.observe.quiet.workers import Workers
 from bench.prove import Bench, Proof, run_proof
 from consumer.edges.private_broker import BrokerEndpoint
 from tests.support.processes.alertmanager import Alertmanager
@@ -97,6 +101,38 @@ def test_an_alert_that_did_not_reach_alertmanager_is_missed() -> None:
 def test_each_moment_begins_early_enough_to_be_seen() -> None:
     """An alert that waits for five minutes still comes within the life."""
     assert all(moment.at_s + HOLD_S < LIFE_S for moment in MOMENTS)
+
+
+@pytest.fixture
+def stage(tmp_path: Path) -> Stage:
+    """A stage on which nothing runs."""
+    bench, tower = Bench(folder=tmp_path), Tower(tmp_path, "", None)
+    workers = Workers(tmp_path, "", tower, {})
+    return Stage(bench, Broker(bench), Endpoints(ENDPOINTS), tower, workers, Publisher("", 1.0))
+
+
+def test_a_pause_needs_silence_and_requests_after_it(stage: Stage) -> None:
+    """A pause that was never made, or that did not hold, has no effect; neither has one that never ended."""
+    answers = stage.endpoints["paused"].answers
+    effect = "paused and resumed"
+
+    answers[200] = 7
+    assert not effects(stage, frozenset())[effect]
+    stage.facts |= {"requests_in_the_pause": 0, "requests_until_the_resume": 7}
+    assert not effects(stage, frozenset())[effect]
+    answers[200] = 8
+    assert effects(stage, frozenset())[effect]
+    stage.facts["requests_in_the_pause"] = 1
+    assert not effects(stage, frozenset())[effect]
+
+
+@pytest.mark.parametrize(("replayed", "expected"), [(9, False), (10, True), (11, True), (12, False)])
+def test_every_refused_event_is_replayed(stage: Stage, replayed: int, expected: bool) -> None:
+    """Ten events, and those of the usual load that were refused beside them: here one."""
+    stage.endpoints["refusing"].answers[400] = 11
+    stage.facts["replayed"] = replayed
+
+    assert effects(stage, frozenset())["parked and replayed"] is expected
 
 
 @pytest.mark.timeout(180)  # two workers start, beside other tests

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +21,7 @@ from bench.prove_observe import PROOFS
 from consumer.edges.private_broker import BrokerEndpoint
 from tests.support.processes.children import python_env
 from tests.support.repository.grafana_files import alert_rules
+from tests.support.system.waiting import until
 
 PAGE = """# Runbook
 
@@ -113,6 +116,19 @@ async def test_a_command_runs_in_a_shell(tmp_path: Path) -> None:
     environment = {**python_env(), "PATH": f"{tmp_path}:{python_env()['PATH']}"}
     followed = await run(FOLLOWS, environment, tmp_path, follow_s=0.5)
     assert (followed.code, followed.output) == (0, "on\n")
+
+
+async def test_a_command_ends_with_its_run(tmp_path: Path) -> None:
+    """An interrupted proof leaves no program behind, though each has a session of its own."""
+    file = tmp_path / "pid"
+    running = asyncio.create_task(run("echo $$ > pid; while :; do sleep 0.1; done", python_env(), tmp_path))
+    await until(lambda: file.exists() and file.read_text().endswith("\n"))
+
+    running.cancel()
+    with suppress(asyncio.CancelledError):
+        await running
+
+    await until(lambda: not Path("/proc", file.read_text().strip()).exists(), "its end")
 
 
 def test_a_row_names_a_culprit_only_in_a_colour_of_trouble() -> None:

@@ -50,6 +50,8 @@ def test_a_command_ends_as_in_a_python_of_its_own(words: tuple[str, ...], tmp_pa
     """The same exit code and outputs: from the settings of its environment and of its folder."""
     (tmp_path / "leveret.toml").write_text('listen = "127.0.0.1:1234"\n')
     env = python_env() | {"LEVERET_HOME": str(tmp_path / "home")}
+    assert leveret.fork_server is not None
+    assert leveret.fork_server.serves(env), "both would be a Python of its own"
     own = subprocess.run(
         [*leveret.COMMAND, *words],
         cwd=tmp_path,
@@ -100,10 +102,12 @@ def test_a_child_ends_with_the_server(server: ForkServer, listener: Forked) -> N
     assert listener.wait(60) == -signal.SIGKILL
 
 
-def test_other_variables_need_a_python_of_their_own() -> None:
-    """Python reads some variables only when it starts."""
-    here = dict(os.environ)
+def test_other_variables_need_a_python_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Python reads some variables only when it starts, so a later change of a test needs another one too."""
+    here, server = dict(os.environ), ForkServer()
 
-    assert ForkServer.serves(here | {"LEVERET_LISTEN": "127.0.0.1:1"})
-    assert not ForkServer.serves(here | {"PYTHONUTF8": "0"})
-    assert not ForkServer.serves({name: value for name, value in here.items() if name != "PATH"})
+    assert server.serves(here | {"LEVERET_LISTEN": "127.0.0.1:1"})
+    assert not server.serves(here | {"PYTHONUTF8": "0"})
+    assert not server.serves({name: value for name, value in here.items() if name != "PATH"})
+    monkeypatch.setenv("TZ", "Asia/Tokyo")
+    assert not server.serves(python_env())

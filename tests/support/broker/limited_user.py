@@ -41,5 +41,7 @@ def limited_user(management: httpx2.Client, vhost: str) -> Iterator[LimitedUser]
     management.put(f"/api/users/{name}", json={"password": password, "tags": ""}).raise_for_status()
     parts = urlsplit(vhost)
     url = f"amqp://{name}:{password}@{parts.hostname}:{parts.port}{parts.path}"
-    yield LimitedUser(management, name, parts.path[1:], url)
-    management.delete(f"/api/users/{name}").raise_for_status()
+    try:
+        yield LimitedUser(management, name, parts.path[1:], url)
+    finally:
+        management.delete(f"/api/users/{name}").raise_for_status()

@@ -95,11 +95,17 @@ class Forked:
 
     def _look(self, timeout_s: float | None) -> int | None:
         with self._turn:
-            if self.returncode is None and select.select([self._answers], [], [], timeout_s)[0]:
+            if self.returncode is None and self._has_answer(timeout_s):
                 code = self._number()
                 self.returncode = -signal.SIGKILL if code is None else code  # it ends with the server
                 self._end()
             return self.returncode
+
+    def _has_answer(self, timeout_s: float | None) -> bool:
+        """Wait for an answer; not by select(2), which knows no file with a number of 1024 or more."""
+        answers = select.poll()
+        answers.register(self._answers, select.POLLIN)
+        return bool(answers.poll(None if timeout_s is None else 1000 * timeout_s))
 
     def _number(self) -> int | None:
         """Return the next number; None when the server has ended."""
@@ -108,17 +114,20 @@ class Forked:
 
 
 class ForkServer:
-    """Starts its process with the first request, and ends it with :meth:`close` or with this process."""
+    """Starts its process with the first request, and ends it with :meth:`close` or with this process.
+
+    Its process has the environment of the moment at which this object was made.
+    """
 
     def __init__(self) -> None:
+        self._env = dict(os.environ)
         self._turn = threading.Lock()
         self._requests: socket.socket | None = None
         self._process: subprocess.Popen[bytes] | None = None
 
-    @staticmethod
-    def serves(env: Mapping[str, str]) -> bool:
-        """Return whether *env* differs from this environment only in the variables of ``leveret``."""
-        return sys.platform == "linux" and _rest(env) == _rest(os.environ)
+    def serves(self, env: Mapping[str, str]) -> bool:
+        """Return whether *env* differs from the server's environment only in the variables of ``leveret``."""
+        return sys.platform == "linux" and _rest(env) == _rest(self._env)
 
     def start(self, words: Sequence[str], files: Sequence[int], env: Mapping[str, str], cwd: Path) -> Forked:
         """Start ``leveret``.
@@ -133,6 +142,9 @@ class ForkServer:
         answers, answer = os.pipe()
         try:
             socket.send_fds(self._connected(), [request], [*files, answer])
+        except OSError:
+            os.close(answers)
+            raise
         finally:
             os.close(answer)
         return Forked(answers)
@@ -149,7 +161,7 @@ class ForkServer:
                 self._requests, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
                 with theirs:
                     argv = [sys.executable, "-m", __name__]
-                    self._process = subprocess.Popen(argv, stdin=theirs.fileno(), cwd=ROOT)
+                    self._process = subprocess.Popen(argv, stdin=theirs.fileno(), cwd=ROOT, env=self._env)
             return self._requests
 
 
