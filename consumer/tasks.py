@@ -173,9 +173,18 @@ async def end(tasks: Sequence[asyncio.Future[Any]]) -> None:
 
     Cancelling once is not enough. A call of the AMQP library that is cancelled while its connection closes
     raises the connection's error instead, and a loop that continues after errors would then continue.
+
+    A caller that is cancelled meanwhile, as by an owner of its own, gets the cancellation after that:
+    otherwise *tasks* would go on without an owner.
     """
+    cancelled: asyncio.CancelledError | None = None
     while left := [task for task in tasks if not task.done()]:
         for task in left:
             task.cancel()
-        await asyncio.wait(left, timeout=RECANCEL_S)
+        try:
+            await asyncio.wait(left, timeout=RECANCEL_S)
+        except asyncio.CancelledError as error:
+            cancelled = error
     await asyncio.gather(*tasks, return_exceptions=True)
+    if cancelled is not None:
+        raise cancelled

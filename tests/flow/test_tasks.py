@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 
 import pytest
 from hypothesis import given
@@ -15,7 +16,9 @@ from consumer.tasks import (
     OwnedTasks,
     TaskEnded,
     TaskHealth,
+    end,
     error_of,
+    until_one_ends,
 )
 
 
@@ -132,6 +135,24 @@ async def test_the_end_by_the_owner_is_no_failure() -> None:
 
     assert [name for name, _ in reports.failed] == ["control"]
     assert (len(looper.starts), len(failing.starts)) == (1, 1)
+
+
+async def test_an_owner_that_is_ended_itself_leaves_no_task() -> None:
+    """A task that needs longer to end than its owner gets is ended before its owner."""
+
+    async def slow() -> None:
+        for _ in range(3):
+            with suppress(asyncio.CancelledError):
+                await asyncio.Event().wait()
+
+    task = asyncio.create_task(slow())
+    owner = asyncio.create_task(until_one_ends([task]))
+    await asyncio.sleep(0)
+
+    await end([owner])
+
+    assert task.done()
+    assert owner.cancelled()
 
 
 async def test_a_task_may_end_with_what_it_works_on() -> None:

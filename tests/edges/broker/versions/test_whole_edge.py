@@ -34,7 +34,7 @@ async def test_events_flow_on_every_version(behaviour: Behaviour) -> None:
         await edge.flush()
 
         assert len(incoming.message.body) == 300_000
-        assert not any(channel.unacked for channel in broker.channels())
+        await eventually(lambda: not any(channel.unacked for channel in broker.channels()))
         assert [text for text in broker.refusals if not text.startswith("404")] == []
         assert not any(isinstance(frame, Basic.Qos) and frame.global_ for frame in broker.seen)
 
