@@ -97,7 +97,10 @@ class Control:
         of = message.get("of")
         if isinstance(of, dict):
             known = {each: count for each, count in of.items() if is_count(count)}
-            self._endpoints.left(known, all_left=message.get("whole") is True, comes_back=comes_back)
+            is_whole = message.get("whole") is True
+            if is_whole and "subscription" in message:
+                known = self._endpoints.counted(message.get("tenant"), message["subscription"]) | known
+            self._endpoints.left(known, all_left=is_whole, comes_back=comes_back)
 
 
 def is_count(count: object) -> TypeGuard[int]:

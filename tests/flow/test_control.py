@@ -82,6 +82,22 @@ async def test_a_partial_kick_leaves_the_others_waiting(worker: Worker) -> None:
     assert book.waiting_of(shop.id, worker.clock.now()) == 0
 
 
+async def test_a_whole_kick_that_found_nothing_leaves_nothing_waiting(worker: Worker) -> None:
+    """S0-6: all of a subscription's deliveries had left their rungs, to be parked, before the kick came."""
+    [shop] = await worker.subscribe_all("shop", rate_per_s=0.1, burst=1)
+    ear, book = control(worker, []), worker.context.observe.troubles.book
+    for number in range(11):
+        await worker.handle(event_message(message_id=f"e{number}"))
+    kicked = {"kind": "kicked", "of": {}, "whole": True, "tenant": None}
+
+    ear.take(orjson.dumps({"kind": "free", "tenant": None, "subscription": shop.id}))
+    ear.take(orjson.dumps({**kicked, "subscription": "sub_other"}))
+    assert book.waiting_of(shop.id, worker.clock.now()) >= 8
+
+    ear.take(orjson.dumps({**kicked, "subscription": shop.id}))
+    assert book.waiting_of(shop.id, worker.clock.now()) == 0
+
+
 async def test_cancelled_deliveries_wait_no_longer(worker: Worker) -> None:
     """All of a subscription, or as many as the command reports."""
     [shop] = await worker.subscribe_all("shop", rate_per_s=0.1, burst=1)

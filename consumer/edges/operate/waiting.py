@@ -163,18 +163,20 @@ async def _reported(
                 yield each
         is_whole = not left.unread and wanted.event is None
     finally:
-        await completed(_report(how, connection, names, left, is_whole=is_whole))
+        await completed(_report(how, connection, names, left, wanted if is_whole else None))
 
 
 async def _report(
-    how: str, connection: AbstractConnection, names: Names, left: _Left, *, is_whole: bool
+    how: str, connection: AbstractConnection, names: Names, left: _Left, whole: Wanted | None
 ) -> None:
-    """Send the counts to the workers; *is_whole*: none of the wanted deliveries, and none beside, stayed."""
-    if not left.targets:
+    """Send the counts to the workers; *whole* names the wanted deliveries if none of them stayed."""
+    if not left.targets and whole is None:
         return
     counts = {"targets": left.targets, "messages": left.messages} if how == "cancelled" else {}
     of = dict(left.by_subscription.most_common(REPORTED_MAX))
-    body = {"kind": how, **counts, "of": of, "whole": is_whole}
+    body = {"kind": how, **counts, "of": of, "whole": whole is not None}
+    if whole is not None:  # those that had left their rungs before are gone from there too
+        body |= {"tenant": whole.tenant, "subscription": whole.subscription}
     await report_to_workers(connection, names, body)
 
 

@@ -173,6 +173,11 @@ class Endpoints:
                 endpoint.reservations.free(self._now)
                 self._observe.deliveries_leave(of.id)
 
+    def counted(self, tenant: object, subscription_id: object) -> dict[str, int]:
+        """Return no deliveries for each subscription of a tenant, or for one; None means any."""
+        known = (endpoint.subscription for endpoint in self._known.values())
+        return {of.id: 0 for of in known if tenant in (None, of.tenant) and subscription_id in (None, of.id)}
+
     def left(self, deliveries: Mapping[str, int], *, all_left: bool, comes_back: bool) -> None:
         """Count deliveries that an operator kicked or cancelled as waiting no longer.
 

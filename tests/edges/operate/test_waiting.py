@@ -221,6 +221,8 @@ async def test_cancel_reports_to_the_books_of_the_workers(rungs: Rungs) -> None:
         "messages": 1,
         "of": {"sub_a": 2},
         "whole": True,
+        "tenant": None,
+        "subscription": "sub_a",
     }
 
 
@@ -244,7 +246,20 @@ async def test_kick_reports_how_many_deliveries_left(
 
     report = await ear.get(timeout=5)
     assert report is not None
-    assert json.loads(report.body) == {"kind": "kicked", "of": of, "whole": whole}
+    names = {"tenant": None, "subscription": wanted.subscription} if whole else {}
+    assert json.loads(report.body) == {"kind": "kicked", "of": of, "whole": whole, **names}
+
+
+async def test_a_kick_that_found_nothing_reports_that_nothing_waits(rungs: Rungs) -> None:
+    """The deliveries may have left their rungs just before; the workers still count them as waiting."""
+    ear = await listening(rungs)
+
+    assert await ids(kick(rungs.connection, QUEUES, Wanted(subscription="sub_a"))) == []
+
+    report = await ear.get(timeout=5)
+    assert report is not None
+    said = {"kind": "kicked", "of": {}, "whole": True, "tenant": None, "subscription": "sub_a"}
+    assert json.loads(report.body) == said
 
 
 async def test_a_kick_that_ends_early_reports_a_part(rungs: Rungs) -> None:
@@ -274,7 +289,7 @@ async def test_a_release_reports_its_beginning_too(rungs: Rungs) -> None:
     assert ended is not None
     assert [json.loads(each.body) for each in (begun, ended)] == [
         {"kind": "free", "tenant": None, "subscription": "sub_a"},
-        {"kind": "kicked", "of": {"sub_a": 1}, "whole": True},
+        {"kind": "kicked", "of": {"sub_a": 1}, "whole": True, "tenant": None, "subscription": "sub_a"},
     ]
 
 
