@@ -23,7 +23,7 @@ from consumer.core.errors import BrokerUnavailable, StoreUnavailable
 from consumer.core.message.waiting import Wanted
 from consumer.core.operate.audited import waiting_change
 from consumer.edges.broker.connection.connect import close_quietly, connect
-from consumer.edges.operate.control import send_to_workers
+from consumer.edges.operate.control import freeing, send_to_workers
 from consumer.edges.operate.link import find_broker
 from consumer.edges.operate.waiting import browse, cancel, kick
 from consumer.edges.operate.waiting_pass import Met, WaitingPass
@@ -113,11 +113,11 @@ class Rungs:
         """Make the workers cancel the reservations of the *wanted* deliveries.
 
         Otherwise an endpoint with a rate would keep the kicked or cancelled deliveries' places and send
-        nothing else meanwhile. One event has only one reservation, so it changes nothing for the others.
+        nothing else meanwhile.
         """
-        if wanted.event is not None:
+        message = freeing(wanted)
+        if message is None:
             return
-        message = {"kind": "free", "tenant": wanted.tenant, "subscription": wanted.subscription}
         link, names = find_broker(self._settings), Names(self._settings.topology.prefix)
         try:
             asyncio.run(send_to_workers(link.options, names, message))

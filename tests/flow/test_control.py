@@ -6,7 +6,7 @@ import orjson
 import pytest
 
 from consumer.core.endpoint.agreement import News, NewsKind, NewsMessage, encode
-from consumer.core.subscription.subscription import endpoint_id
+from consumer.core.subscription.subscription import Subscription, endpoint_id
 from consumer.flow.control import Control
 from consumer.flow.endpoints.agreement import Agreement
 from tests.support.worker import Worker, event_message
@@ -19,6 +19,14 @@ def control(worker: Worker, reloads: list[str]) -> Control:
     talk = Agreement(worker.context, worker.subscriptions, worker.endpoints, "w0")
     subscriptions, endpoints = worker.subscriptions, worker.endpoints
     return Control(subscriptions, endpoints, talk, worker.context, lambda: reloads.append("again"))
+
+
+async def waiting_shop(worker: Worker) -> Subscription:
+    """A subscription with a low rate, for which most of eleven deliveries wait."""
+    [shop] = await worker.subscribe_all("shop", rate_per_s=0.1, burst=1)
+    for number in range(11):
+        await worker.handle(event_message(message_id=f"e{number}"))
+    return shop
 
 
 async def test_an_operators_words_are_obeyed(worker: Worker) -> None:
@@ -61,10 +69,8 @@ async def test_kicked_deliveries_are_sent_at_the_rate_at_once(worker: Worker) ->
 
 async def test_a_partial_kick_leaves_the_others_waiting(worker: Worker) -> None:
     """`leveret waiting kick` of one event: the endpoint's other deliveries still count as waiting."""
-    [shop] = await worker.subscribe_all("shop", rate_per_s=0.1, burst=1)
+    shop = await waiting_shop(worker)
     ear, book = control(worker, []), worker.context.observe.troubles.book
-    for number in range(11):
-        await worker.handle(event_message(message_id=f"e{number}"))
     waiting = book.waiting_of(shop.id, worker.clock.now())
     assert waiting >= 8
 
@@ -84,10 +90,8 @@ async def test_a_partial_kick_leaves_the_others_waiting(worker: Worker) -> None:
 
 async def test_a_whole_kick_that_found_nothing_leaves_nothing_waiting(worker: Worker) -> None:
     """S0-6: all of a subscription's deliveries had left their rungs, to be parked, before the kick came."""
-    [shop] = await worker.subscribe_all("shop", rate_per_s=0.1, burst=1)
+    shop = await waiting_shop(worker)
     ear, book = control(worker, []), worker.context.observe.troubles.book
-    for number in range(11):
-        await worker.handle(event_message(message_id=f"e{number}"))
     kicked = {"kind": "kicked", "of": {}, "whole": True, "tenant": None}
 
     ear.take(orjson.dumps({"kind": "free", "tenant": None, "subscription": shop.id}))
@@ -100,10 +104,8 @@ async def test_a_whole_kick_that_found_nothing_leaves_nothing_waiting(worker: Wo
 
 async def test_cancelled_deliveries_wait_no_longer(worker: Worker) -> None:
     """All of a subscription, or as many as the command reports."""
-    [shop] = await worker.subscribe_all("shop", rate_per_s=0.1, burst=1)
+    shop = await waiting_shop(worker)
     ear, book = control(worker, []), worker.context.observe.troubles.book
-    for number in range(11):
-        await worker.handle(event_message(message_id=f"e{number}"))
     waiting = book.waiting_of(shop.id, worker.clock.now())
     report = {"kind": "cancelled", "targets": 2, "messages": 2, "of": {shop.id: 2}}
 

@@ -77,9 +77,8 @@ class Running:
         cache = f"cache_dir={root / '.pytest_cache' / part.name}"  # two writers would lose each other's
         measured = ["--cov", "--cov-report="] if covered else []
         argv = [*PYTEST, f"--rootdir={root}", *measured, "-o", cache, *part.arguments]
-        compiles = {
-            "PYTHONDONTWRITEBYTECODE": ""
-        }  # hundreds of starts compile the product once, not each time
+        # hundreds of starts compile the product once, not each time
+        compiles = {"PYTHONDONTWRITEBYTECODE": ""}
         env = os.environ | compiles | {"COVERAGE_FILE": str(self.covered)}
         self.process = spawn(argv, log=self._log, env=env, cwd=root)
 

@@ -1,4 +1,4 @@
-"""A RabbitMQ of somebody else in the same Prometheus, with real trouble that is no business of Leveret.
+"""A RabbitMQ of somebody else in the same Prometheus, with real troubles that do not concern Leveret.
 
 Its queue grows without a consumer, its memory alarm is on, and one of its nodes does not answer.
 """

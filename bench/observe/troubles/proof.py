@@ -195,10 +195,10 @@ class Night:
         found = [f"{count} events of {tenant} are missing" for tenant, count in missing if count]
         firing = [each for each in stage.prometheus.alerts() if self._is_ours(each)]
         receivers = ("pager", "chat")
-        told = [each for name in receivers for each in stage.inbox.alerts(name) if self._is_ours(each)]
+        notices = [each for name in receivers for each in stage.inbox.alerts(name) if self._is_ours(each)]
         if firing:
             found.append("the alert is active")
-        if told[-1]["status"] != "resolved":
+        if notices[-1]["status"] != "resolved":
             found.append("the receiver does not know the end of the alert")
         return found
 

@@ -87,9 +87,8 @@ class TroubleBook:
         """Count the deliveries of a subscription as waiting no longer: its breaker closed."""
         track = self._tracks.get(subscription)
         if track is not None:
-            for times in (track.waits, track.leaving):
-                self._waits.subtract(times)
-                times.clear()
+            self._end(track.waits)
+            self._end(track.leaving)
 
     def leaves(self, subscription: str) -> None:
         """Take that an operator begins to kick the deliveries of a subscription that wait now."""
@@ -109,11 +108,15 @@ class TroubleBook:
         if track is None:
             return
         if all_left:
-            self._waits.subtract(track.leaving)
-            track.leaving.clear()
+            self._end(track.leaving)
             return
         track.leaving.move(track.waits)
         self._waits.subtract(track.waits.take(deliveries))
+
+    def _end(self, times: WaitingTimes) -> None:
+        """Count the deliveries in *times* as waiting no longer, neither there nor in all."""
+        self._waits.subtract(times)
+        times.clear()
 
     def parked(self, sizes: Mapping[str, int]) -> None:
         """Take how many entries are parked now, by subscription."""

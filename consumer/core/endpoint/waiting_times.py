@@ -67,15 +67,13 @@ class WaitingTimes:
         """Count at most so many deliveries no longer, those that come back last first; return them."""
         taken = WaitingTimes()
         for end in sorted(self._slices, reverse=True):
-            found = self._slices[end]
-            count = min(found[0], most)
+            held, oldest_at = self._slices[end]
+            count = min(held, most)
             if count <= 0:
                 break
-            taken._slices[end] = [count, found[1]]
+            taken._slices[end] = [count, oldest_at]
             most -= int(count)
-            found[0] -= count
-            if found[0] <= 0:
-                del self._slices[end]
+        self.subtract(taken)
         return taken
 
     def clear(self) -> None:

@@ -16,6 +16,7 @@ from consumer.core.subscription.access_entry import certificates
 from consumer.core.tools.doctor.endpoints import Way
 from consumer.core.tools.doctor.finding import Check, Finding, fault, warning
 from consumer.core.tools.doctor.surroundings import Validity, certificate_findings
+from consumer.edges.process.certificates import certificates_of
 from consumer.settings import Settings
 
 _INSTALL: Final = "install the package ca-certificates, or correct SSL_CERT_FILE"
@@ -98,7 +99,7 @@ def _of_subscriptions(entries: Sequence[StoredEntry]) -> Iterator[tuple[str, str
 
 def _of_file(place: str, path: Path, now: float, *, needed: bool) -> Sequence[Finding]:
     try:
-        found = certificates(path.read_text("utf-8", "replace"))  # of the comments
+        found = certificates_of(path)
     except OSError as error:
         text = f"cannot be read: {error.strerror}"
         return (fault(Check.TLS, f"{place} {path}", text, "correct the path, or the rights of the file"),)

@@ -13,6 +13,7 @@ from aio_pika.abc import AbstractConnection
 from aiormq.exceptions import PublishError
 
 from consumer.core.errors import BrokerUnavailable
+from consumer.core.message.waiting import Wanted
 from consumer.edges.broker.connection.connect import (
     CONNECTION_ERRORS,
     AmqpOptions,
@@ -21,6 +22,16 @@ from consumer.edges.broker.connection.connect import (
     open_channel,
 )
 from topology.names import Names
+
+
+def freeing(wanted: Wanted) -> Mapping[str, str | None] | None:
+    """Return the message that makes the workers cancel the reservations of the *wanted* deliveries.
+
+    It is None for one event, which has only one reservation: nothing changes for the others.
+    """
+    if wanted.event is not None:
+        return None
+    return {"kind": "free", "tenant": wanted.tenant, "subscription": wanted.subscription}
 
 
 async def send_to_workers(options: AmqpOptions, names: Names, message: Mapping[str, str | None]) -> bool:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import count
 
 import aiormq
@@ -61,7 +61,8 @@ async def publish_paced(
         BrokerUnavailable: a confirm did not come, or the exchange does not exist.
     """
     channel = await _opened(connection, exchange)
-    run = _Run(Confirms(channel), schedule, confirmed, asyncio.Semaphore(schedule.unconfirmed))
+    refused = asyncio.get_running_loop().create_future()
+    run = _Run(Confirms(channel), schedule, confirmed, asyncio.Semaphore(schedule.unconfirmed), refused)
     try:
         async with asyncio.TaskGroup() as group:
             await _start_all(group, run, make)
@@ -70,8 +71,8 @@ async def publish_paced(
     finally:
         with suppress(*CONNECTION_ERRORS):
             await channel.close(timeout=CLOSE_S)
-    if run.refusals:
-        raise run.refusals[0]
+    if run.refused.done():
+        raise run.refused.result()
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,17 +81,11 @@ class _Run:
     schedule: Schedule
     confirmed: Callable[[Publication], None]
     free: asyncio.Semaphore  #: permits for further unconfirmed publications
-    refusals: list[Unroutable | Refused] = field(default_factory=list)
-    refused: asyncio.Event = field(default_factory=asyncio.Event)  #: set with the first refusal
+    refused: asyncio.Future[Unroutable | Refused]  #: the first refusal, once there is one
 
     def refuse(self, error: Unroutable | Refused) -> None:
-        self.refusals.append(error)
-        self.refused.set()
-
-    async def pause(self, seconds: float) -> None:
-        """Return after *seconds*, or with the first refusal."""
-        with suppress(TimeoutError):
-            await asyncio.wait_for(self.refused.wait(), seconds)
+        if not self.refused.done():
+            self.refused.set_result(error)
 
 
 async def _opened(connection: AbstractConnection, exchange: str) -> Channel:
@@ -110,9 +105,9 @@ async def _start_all(group: asyncio.TaskGroup, run: _Run, make: Callable[[int], 
     began = loop.time()
     for number in count() if schedule.count is None else range(schedule.count):
         if schedule.rate_per_s is not None:
-            await run.pause(began + number / schedule.rate_per_s - loop.time())
+            await asyncio.wait([run.refused], timeout=began + number / schedule.rate_per_s - loop.time())
         await run.free.acquire()
-        if run.refused.is_set():
+        if run.refused.done():
             return
         group.create_task(_publish(run, make(number + 1)))
 

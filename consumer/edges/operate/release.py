@@ -11,7 +11,7 @@ from aio_pika.abc import AbstractConnection
 
 from consumer.core.errors import BrokerUnavailable
 from consumer.core.message.waiting import Wanted
-from consumer.edges.operate.control import report_to_workers
+from consumer.edges.operate.control import freeing, report_to_workers
 from consumer.edges.operate.waiting import Unread, WaitQueues, kick
 from topology.plan import TopologySpec
 
@@ -35,9 +35,8 @@ async def release(connection: AbstractConnection, spec: TopologySpec, wanted: Wa
         wanted: The deliveries.
     """
     count, unread = 0, []
-    if wanted.event is None:
-        begins = {"kind": "free", "tenant": wanted.tenant, "subscription": wanted.subscription}
-        await report_to_workers(connection, spec.names, begins)
+    if (message := freeing(wanted)) is not None:
+        await report_to_workers(connection, spec.names, message)
     try:
         async for one in kick(connection, WaitQueues(spec.names, spec.ladder), wanted):
             if isinstance(one, Unread):

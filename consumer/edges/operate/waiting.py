@@ -150,7 +150,7 @@ async def _reported(
     wanted: Wanted,
     taken_out: AsyncGenerator[Waiting | Unread, None],
 ) -> AsyncGenerator[Waiting | Unread, None]:
-    """Pass on what was *taken_out*, and report to the workers at the end, whatever ends it.
+    """Pass on each message that was *taken_out*, and report them to the workers, whatever ends the pass.
 
     A command has no books. The leading worker notes cancelled deliveries in its books, and each worker counts
     its share as waiting no longer.

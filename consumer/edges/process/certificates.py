@@ -6,8 +6,10 @@ at the start of the process that shows the certificate) -> Observer.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+
+from cryptography.x509 import Certificate
 
 from consumer.core.subscription.access_entry import certificates
 from consumer.settings import Settings
@@ -25,6 +27,16 @@ def api_certificate(settings: Settings) -> Mapping[str, Path]:
     return {} if file is None or settings.api.listen is None else {"api": file}
 
 
+def certificates_of(path: Path) -> Sequence[Certificate]:
+    """Return the certificates of a PEM file, whose comments may have any encoding.
+
+    Raises:
+        OSError: it cannot be read.
+        ValueError: it is not a valid PEM file of certificates.
+    """
+    return certificates(path.read_text("utf-8", "replace"))
+
+
 def read_ends(files: Mapping[str, Path]) -> tuple[dict[str, float], dict[str, str]]:
     """Return when the first certificate of each file to end does so, and why other files cannot be read.
 
@@ -36,7 +48,7 @@ def read_ends(files: Mapping[str, Path]) -> tuple[dict[str, float], dict[str, st
     ends, faults = {}, {}
     for label, path in files.items():
         try:
-            found = certificates(path.read_text("utf-8", "replace"))  # of the comments
+            found = certificates_of(path)
         except (OSError, ValueError) as error:
             faults[label] = str(error)
         else:

@@ -15,7 +15,7 @@ from consumer.core.errors import BrokerUnavailable, ConfigError
 from consumer.core.message.waiting import Wanted
 from consumer.core.operate.audited import waiting_deed
 from consumer.edges.broker.connection.connect import close_quietly, connect
-from consumer.edges.operate.control import send_to_workers
+from consumer.edges.operate.control import freeing, send_to_workers
 from consumer.edges.operate.waiting import browse, cancel, kick
 from consumer.edges.operate.waiting_pass import Met, WaitingPass
 from consumer.edges.process.system import FileArchive
@@ -104,11 +104,11 @@ async def _run(caller: Caller, step: WaitingPass, wanted: Wanted, limit: int) ->
 
 
 async def _free(caller: Caller, wanted: Wanted) -> Sequence[str]:
-    """Make the workers cancel the reservations of the deliveries; one event has only one reservation."""
-    if wanted.event is not None:
+    """Make the workers cancel the reservations of the deliveries; return the problem if they do not know."""
+    message = freeing(wanted)
+    if message is None:
         return ()
     context = caller.context
-    message = {"kind": "free", "tenant": wanted.tenant, "subscription": wanted.subscription}
     options, names = (await context.broker.find()).options, context.settings.topology_spec().names
     try:
         await send_to_workers(options, names, message)
