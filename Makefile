@@ -40,12 +40,28 @@ browser-install: ## Install Chromium with apt if it is missing, and fetch axe-co
 	@sh scripts/browser-install.sh
 	@sh scripts/axe-install.sh
 
+.PHONY: nginx-install iproute2-install faketime-install stress-ng-install pngquant-install
+nginx-install: ## Install nginx with apt if it is missing; starts no system service
+	@sh scripts/nginx-install.sh
+
+iproute2-install:
+	@command -v ip >/dev/null || sh scripts/apt-install.sh iproute2
+
+faketime-install:
+	@command -v faketime >/dev/null || sh scripts/apt-install.sh faketime
+
+stress-ng-install:
+	@command -v stress-ng >/dev/null || sh scripts/apt-install.sh stress-ng
+
+pngquant-install:
+	@command -v pngquant >/dev/null || sh scripts/apt-install.sh pngquant
+
 .PHONY: test
-test: lint broker-install postgres-install prometheus-install browser-install ## Run all checks of CI: style, types, layers, tests
+test: lint broker-install postgres-install prometheus-install browser-install nginx-install iproute2-install ## Run all checks of CI: style, types, layers, tests
 	$(BIN)/python -m tests.support.parts $(PYTEST)
 
 .PHONY: coverage
-coverage: broker-install postgres-install prometheus-install browser-install ## Run the tests again with their coverage, which takes twice as long
+coverage: broker-install postgres-install prometheus-install browser-install nginx-install iproute2-install ## Run the tests again with their coverage, which takes twice as long
 	$(BIN)/coverage erase
 	$(BIN)/python -m tests.support.parts --cov $(PYTEST)
 
@@ -79,14 +95,11 @@ demo: broker-install ## Show Leveret at work: a private broker, six endpoints, f
 	@$(BIN)/python -m demo $(DEMO)
 
 .PHONY: prove-core
-prove-core: broker-install ## Measure the core's promises; writes build/prove-core.json
-	@command -v nginx >/dev/null || sh scripts/apt-install.sh nginx-light
+prove-core: broker-install nginx-install ## Measure the core's promises; writes build/prove-core.json
 	$(BIN)/python -m bench.prove_core $(PROVE)
 
 .PHONY: prove-egress
-prove-egress: $(READY) ## Measure the sender's promises; needs root for its networks; writes build/prove-egress.json
-	@command -v nginx >/dev/null || sh scripts/apt-install.sh nginx-light
-	@command -v ip >/dev/null || sh scripts/apt-install.sh iproute2
+prove-egress: $(READY) nginx-install iproute2-install ## Measure the sender's promises; needs root for its networks; writes build/prove-egress.json
 	$(BIN)/python -m bench.prove_egress $(PROVE)
 
 .PHONY: prove-newcomer
@@ -98,13 +111,11 @@ prove-outage: broker-install ## Measure the cost of sick endpoints and who bears
 	$(BIN)/python -m bench.prove_outage $(PROVE)
 
 .PHONY: prove-fairness
-prove-fairness: broker-install ## Measure the sharing of a worker among tenants; writes build/prove-fairness.json
-	@command -v nginx >/dev/null || sh scripts/apt-install.sh nginx-light
+prove-fairness: broker-install nginx-install ## Measure the sharing of a worker among tenants; writes build/prove-fairness.json
 	$(BIN)/python -m bench.prove_fairness $(PROVE)
 
 .PHONY: prove-loss
-prove-loss: broker-install postgres-install ## Measure former causes of lost or late deliveries, on both brokers; needs root
-	@command -v faketime >/dev/null || sh scripts/apt-install.sh faketime
+prove-loss: broker-install postgres-install faketime-install ## Measure former causes of lost or late deliveries, on both brokers; needs root
 	failed=0; $(BIN)/python -m bench.prove_loss $(PROVE) || failed=1; \
 	sh scripts/broker-chroot.sh trixie $(TRIXIE) $(BIN)/python -m bench.prove_loss \
 		--broker-version 4.0. --suffix _4 $(PROVE) || failed=1; exit $$failed
@@ -116,43 +127,35 @@ prove-hostile: broker-install ## Measure the effect of hostile input, on both br
 		--broker-version 4.0. --suffix _4 $(PROVE) || failed=1; exit $$failed
 
 .PHONY: prove-loop
-prove-loop: broker-install ## Measure the closed loop, in a cluster too, on both brokers; needs root for its networks
-	@command -v ip >/dev/null || sh scripts/apt-install.sh iproute2
+prove-loop: broker-install iproute2-install ## Measure the closed loop, in a cluster too, on both brokers; needs root for its networks
 	failed=0; $(BIN)/python -m bench.prove_loop $(PROVE) || failed=1; \
 	sh scripts/broker-chroot.sh trixie $(TRIXIE) $(BIN)/python -m bench.prove_loop \
 		--broker-version 4.0. --suffix _4 $(PROVE) || failed=1; exit $$failed
 
 .PHONY: prove-history
-prove-history: broker-install postgres-install ## Measure the history of deliveries; needs root for the second broker
-	@command -v nginx >/dev/null || sh scripts/apt-install.sh nginx-light
+prove-history: broker-install postgres-install nginx-install ## Measure the history of deliveries; needs root for the second broker
 	failed=0; $(BIN)/python -m bench.prove_history $(PROVE) || failed=1; \
 	sh scripts/broker-chroot.sh trixie $(TRIXIE) $(BIN)/python -m bench.prove_history \
 		--broker-version 4.0. --suffix _4 $(PROVE) || failed=1; exit $$failed
 
 .PHONY: prove-operate
-prove-operate: broker-install postgres-install browser-install ## Measure the HTTP API and the pages; writes build/prove-operate.json
-	@command -v nginx >/dev/null || sh scripts/apt-install.sh nginx-light
+prove-operate: broker-install postgres-install browser-install nginx-install ## Measure the HTTP API and the pages; writes build/prove-operate.json
 	$(BIN)/python -m bench.prove_operate $(PROVE)
 
 .PHONY: prove-observe
-prove-observe: broker-install prometheus-install ## Measure what an operator sees and its cost; writes build/prove-observe.json
-	@command -v nginx >/dev/null || sh scripts/apt-install.sh nginx-light
+prove-observe: broker-install prometheus-install nginx-install ## Measure what an operator sees and its cost; writes build/prove-observe.json
 	$(BIN)/python -m bench.prove_observe $(PROVE)
 
 .PHONY: prove-house
-prove-house: broker-install postgres-install prometheus-install browser-install ## Measure the code's structure, its cost against before, and the suite under load
-	@command -v nginx >/dev/null || sh scripts/apt-install.sh nginx-light
-	@command -v stress-ng >/dev/null || sh scripts/apt-install.sh stress-ng
+prove-house: broker-install postgres-install prometheus-install browser-install nginx-install stress-ng-install ## Measure the code's structure, its cost against before, and the suite under load
 	$(BIN)/python -m bench.prove_house $(PROVE)
 
 .PHONY: screenshots
-screenshots: broker-install browser-install ## Take pictures of every page from the real product; writes docs/pages/*.png
-	@command -v pngquant >/dev/null || sh scripts/apt-install.sh pngquant
+screenshots: broker-install browser-install pngquant-install ## Take pictures of every page from the real product; writes docs/pages/*.png
 	$(BIN)/python -m bench.pictures
 
 .PHONY: previews
-previews: broker-install prometheus-install browser-install ## Draw previews of the dashboards from a real Prometheus; writes docs/dashboards/*.png
-	@command -v pngquant >/dev/null || sh scripts/apt-install.sh pngquant
+previews: broker-install prometheus-install browser-install pngquant-install ## Draw previews of the dashboards from a real Prometheus; writes docs/dashboards/*.png
 	$(BIN)/python -m bench.previews
 
 .PHONY: fairness-sim

@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 import subprocess
 import time
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.support.processes.children import fetch, free_port, spawn, stop
+from tests.support.processes.children import fetch, free_port, pause_s, spawn, stop
 
 CONFIG = """
 daemon off;
@@ -57,6 +58,8 @@ TLS = """server {{
     location / {{ return 204; }}
   }}"""
 
+READY_S = 60.0  #: it must answer within this time
+
 
 @dataclass(frozen=True, slots=True)
 class Mark:
@@ -98,14 +101,16 @@ class Nginx:
         config.write_text(text, encoding="utf-8")
         argv = ["/usr/sbin/nginx", "-e", str(self.folder / "nginx-error.log"), "-c", str(config)]
         self._process = spawn(argv, log=self.folder / "nginx.out")
-        async with asyncio.timeout(10):
-            while True:
-                try:
-                    self.served()
-                except OSError:
-                    await asyncio.sleep(0.02)
-                else:
-                    return self
+        began = time.monotonic()
+        while True:
+            with suppress(OSError):
+                self.served()
+                return self
+            waited_s = time.monotonic() - began
+            if waited_s > READY_S or self._process.poll() is not None:
+                output = (self.folder / "nginx.out").read_text("utf-8", "replace")
+                raise RuntimeError(f"nginx does not answer after {waited_s:.0f} s: {output[-500:]}")
+            await asyncio.sleep(pause_s(waited_s))
 
     async def __aexit__(self, *_: object) -> None:
         await stop(self._process)

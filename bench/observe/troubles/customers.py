@@ -109,9 +109,9 @@ class Customer:
         """The name of its server."""
         return f"hooks.{self.tenant}.example"
 
-    def missing(self, before: int | None = None) -> int:
-        """Return how many of its events its endpoint did not take; of the first *before* ones, if given."""
-        return len(set(self.published[:before]) - self.taken)
+    def missing(self, before: int | None = None) -> Sequence[str]:
+        """Return its events that its endpoint did not take; of the first *before* ones, if given."""
+        return [each for each in self.published[:before] if each not in self.taken]
 
 
 class Site(RawServer):

@@ -29,6 +29,7 @@ LOOK_S = 2.0  #: between two looks at the overview
 WARM_S = 10.0
 CALM_S = 90.0  #: until the culprit, if it was in that trouble before, is well
 COUNT = 10
+TRACED = 3  #: of the missing events
 
 GOALS = (
     Goal(name="cause_not_named", text="0", unit="troubles", n=COUNT),
@@ -182,17 +183,22 @@ class Night:
             await asyncio.sleep(1)
             left = await asyncio.to_thread(self._left)
         if left:
-            shown = [await self._stage.daemon.cli(each, "list") for each in ("parked", "waiting")]
-            self.result.faults.append(f"not ended: {left}; {' '.join(shown)[-1000:]}")
+            self.result.faults += [f"not ended: {left}", *await self._traces()]
         else:
             self.result.ended_s = round(time.monotonic() - began, 1)
             self._stage.bench.say(f"ended after {self.result.ended_s} s")
+
+    async def _traces(self) -> Sequence[str]:
+        """Return the worker's status, and the traces of the first missing events."""
+        missing = [event for customer, before in self._owed for event in customer.missing(before)]
+        commands = [["status"], *(["trace", event] for event in missing[:TRACED])]
+        return [await self._stage.daemon.cli(*each) for each in commands]
 
     def _left(self) -> Sequence[str]:
         """Return everything that is not well yet."""
         stage = self._stage
         missing = [(each.tenant, each.missing(before)) for each, before in self._owed]
-        found = [f"{count} events of {tenant} are missing" for tenant, count in missing if count]
+        found = [f"{len(events)} events of {tenant} are missing" for tenant, events in missing if events]
         firing = [each for each in stage.prometheus.alerts() if self._is_ours(each)]
         receivers = ("pager", "chat")
         notices = [each for name in receivers for each in stage.inbox.alerts(name) if self._is_ours(each)]

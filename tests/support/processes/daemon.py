@@ -159,10 +159,24 @@ class Daemon:
         return done.stdout
 
     async def subscribe(self, subscriptions: Sequence[Mapping[str, object]]) -> None:
-        """Apply a subscriptions file that holds exactly *subscriptions*."""
+        """Apply a file that holds exactly *subscriptions*; return once a running daemon has them.
+
+        An event that comes before that is unmatched, and would seem lost to a proof.
+        """
         path = self.home / "proof-subscriptions.yaml"
         path.write_text(yaml.safe_dump({"subscriptions": [dict(one) for one in subscriptions]}), "utf-8")
         await self.cli("subscriptions", "apply", "--prune", "--yes", str(path))
+        began, process = time.monotonic(), self.process
+        while process is not None and process.poll() is None and self._subscribed() != len(subscriptions):
+            if (waited_s := time.monotonic() - began) > READY_S:
+                raise TimeoutError(f"the daemon knows {self._subscribed()}, not {len(subscriptions)}")
+            await asyncio.sleep(pause_s(waited_s))
+
+    def _subscribed(self) -> int:
+        """Return how many subscriptions the daemon has in memory, by its log."""
+        for row in reversed(list(self.lines("subscriptions.loaded"))):
+            return int(str(row["enabled"])) + int(str(row["disabled"]))
+        return 0
 
     async def listing(self, *arguments: str) -> list[dict[str, object]]:
         """Run a listing with ``--json`` and return its rows; parked entries come from their queue itself."""
