@@ -210,8 +210,8 @@ QUEUES: Final[tuple[Case, ...]] = (
         },
         at=("7m", "10m"),
         text=tuple(
-            f"leveret.wait.2000 should have given back at least {count} messages minutes ago. Workers use "
-            "other queues meanwhile."
+            f"At least {count} messages in leveret.wait.2000 are minutes late. Workers use other queues "
+            "meanwhile."
             for count in (3, 5)
         ),
         labels={"queue": "leveret.wait.2000"},

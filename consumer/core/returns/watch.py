@@ -161,11 +161,12 @@ class ReturnWatch:
     def start(self) -> None:
         """Begin to mark messages: from now on this worker receives all reports.
 
-        A report may have been lost before. A check that may have come back meanwhile is therefore replaced.
+        A report may have been lost before. A check that may have come back meanwhile is therefore replaced,
+        also one whose time has not come: while the broker was away, its TTL went on.
         """
         self._is_on = True
         for road in self._roads.values():
-            for check in [c for c in road.away if 0 <= self._late_s(c) <= OVERDUE_S]:
+            for check in [c for c in road.away if c.sent_s is not None and self._late_s(c) <= OVERDUE_S]:
                 self._forget(check)
                 road.owe(check.messages)
                 road.hurry()

@@ -276,16 +276,37 @@ def test_it_is_off_without_reports() -> None:
     assert (watch.wanted(), watch.overdue()) == ((), Overdue())
 
 
-def test_a_report_that_may_be_lost_is_asked_for_again() -> None:
-    """The control queue was lost: a check that may have come back is replaced, not judged."""
-    broker, path = Broker(), Path(2.0, DUE)
+@pytest.mark.parametrize("seen_s", [0, 3, 10, 60])
+def test_a_report_that_may_be_lost_is_asked_for_again(seen_s: int) -> None:
+    """The control queue was lost: a check that may have come back is replaced, not judged.
+
+    While the broker was away the TTL went on, but not the worker's time: a check may be back before that.
+    """
+    broker, path = Broker(), Path(12.0, DUE)
     broker.put(path)
     broker.purge()  # as a report that was lost
-    broker.run(10)
+    assert broker.run(seen_s) == Overdue()
     broker.watch.start()
 
-    assert broker.run(1_000) == Overdue()
-    assert broker.checks == 1
+    before = broker.checks
+    assert [broker.run(1) for _ in range(1_000)] == [Overdue()] * 1_000
+    assert broker.checks - before == 1
+    assert broker.put(path) is not None
+    assert [broker.run(1) for _ in range(1_000)] == [Overdue()] * 1_000
+
+
+def test_an_unconfirmed_check_is_not_replaced() -> None:
+    """Its publish decides: it may fail, and then nothing is owed for it."""
+    watch, path = ReturnWatch(), Path(2.0, DUE)
+    watch.start()
+    number = watch.put(path)
+    watch.start()
+    watch.advance(1_000)
+    assert watch.wanted() == []
+    assert number is not None
+    watch.failed(number)
+
+    assert (watch.wanted(), watch.overdue()) == ([], Overdue())
 
 
 def test_a_fault_outlasts_lost_reports() -> None:

@@ -108,8 +108,8 @@ _QUEUES: Final = (
         expr="sum by (@, queue) (leveret_queue_overdue_messages{@}) > 0",
         hold="5m",  # after a restart RabbitMQ sends an unconfirmed dead letter again only after 3 minutes
         summary="A queue does not give back its messages.",
-        description="{{ $labels.queue }} should have given back at least {{ $value }} messages minutes "
-        "ago. Workers use other queues meanwhile.",
+        description="At least {{ $value }} messages in {{ $labels.queue }} are minutes late. Workers use "
+        "other queues meanwhile.",
         section="a-queue-does-not-give-back-its-messages",
     ),
 )
