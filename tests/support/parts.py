@@ -31,7 +31,7 @@ EDGES = (
 )
 NAMED = (
     (*(f"tests/system/{name}" for name in ("api", "cli", "hostile", "store", "web")), "tests/edges/store"),
-    ("tests/system/broker", "tests/system/delivery", "tests/deploy", "tests/grafana"),
+    ("tests/system/broker", "tests/system/delivery"),
     ("tests/bench",),
     ("tests/cli", *(f"tests/edges/{name}" for name in EDGES)),
 )

@@ -32,6 +32,7 @@ class EndpointNow(NamedTuple):
     p95_s: float = 0.0  #: of the recent attempts; 0 before the first
     slow_ratio: float = 0.0  #: of the recent attempts
     state: str = "closed"  #: of the breaker: closed | open | probing
+    is_enabled: bool = True  #: to a disabled one nothing is sent, so its open breaker is no trouble
 
 
 class _Track:
@@ -206,7 +207,9 @@ class TroubleBook:
 
     def _signs(self, subscription: str, endpoint: EndpointNow, now: float) -> Signs:
         track = self._tracks.get(subscription) or _Track()
-        recent = track.recent
+        recent, is_disabled = track.recent, subscription in self._disabled
+        if not (endpoint.is_enabled or is_disabled):
+            return Signs(parked=self.parked_of(subscription))
         return Signs(
             counts=recent.counts(),
             delivered=recent.delivered(endpoint.successes),
@@ -215,7 +218,7 @@ class TroubleBook:
             waiting=track.waiting(now),
             slow_ratio=endpoint.slow_ratio,
             parked=self.parked_of(subscription),
-            is_disabled=subscription in self._disabled,
+            is_disabled=is_disabled,
         )
 
     def _track(self, subscription: str) -> _Track:

@@ -40,12 +40,13 @@ class EndpointTroubles:
         return isinstance(endpoint.breaker, Open) and endpoint.breaker.forced
 
     def _now(self, subscription: Subscription) -> EndpointNow:
-        endpoint = self._endpoints.known(subscription.id)
+        endpoint, is_enabled = self._endpoints.known(subscription.id), subscription.enabled
         if endpoint is None:
-            return EndpointNow(subscription.tenant, subscription.name)
+            return EndpointNow(subscription.tenant, subscription.name, is_enabled=is_enabled)
         return EndpointNow(
             tenant=subscription.tenant,
             name=subscription.name,
+            is_enabled=is_enabled,
             successes=endpoint.health.successes,
             failures=endpoint.health.failures,
             p95_s=endpoint.latency.p95_s,

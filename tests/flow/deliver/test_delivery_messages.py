@@ -150,6 +150,22 @@ async def test_a_reserved_moment_is_kept(worker: Worker) -> None:
     assert all(message.reserved for message in worker.waiting())
 
 
+@pytest.mark.parametrize(("held", "reason"), [(True, "disabled"), (False, None)])
+async def test_a_delivery_that_was_held_for_a_disabled_subscription_is_parked_soon(
+    worker: Worker, *, held: bool, reason: str | None
+) -> None:
+    """At its next check, not at the end of a long cooldown; a retry keeps its time."""
+    shop = await worker.subscribe("shop", enabled=False)
+    early = due(shop.id, not_before=START + 540.0, wait_s=600.0, held=held)
+
+    ticket = await worker.handle(delivery_message(early), Source.DUE)
+
+    assert [entry.reason.value for entry in worker.parked()] == ([] if reason is None else [reason])
+    assert len(worker.waiting()) == (reason is None)
+    assert ticket.settles == ["ack"]
+    assert worker.sender.sent == []
+
+
 async def test_held_messages_are_bounded() -> None:
     """Past the bound the rest of a wait takes a rung instead of memory."""
     worker = Worker(due_hold=3)

@@ -41,8 +41,12 @@ async def test_a_failed_endpoint_is_found_and_its_entries_are_replayed(
             await shown(sizes, lambda size: size == len(events))
             [trace] = await items(client, f"/v1/events/{events[0]}")
             assert trace["deliveries"][0]["status"] == "parked"
-            attempts = await items(client, "/v1/attempts", failed=True, code="400")
-            assert {one["event_id"] for one in attempts} == set(events)
+
+            async def failed() -> list[set[str]]:
+                attempts = await items(client, "/v1/attempts", failed=True, code="400")
+                return [{one["event_id"] for one in attempts}]
+
+            await shown(failed, lambda ids: ids == set(events))
             [one] = [each for each in await items(client, "/v1/parked") if each["event_id"] == events[1]]
             entry = (await client.get(f"/v1/parked/{one['id']}")).json()
             assert entry["data"] is not None

@@ -170,6 +170,23 @@ def test_parked_entries_and_disabled_subscriptions_are_trouble() -> None:
     assert desk.series.registry.get_sample_value("leveret_subscriptions_disabled") == 1
 
 
+def test_one_that_an_operator_disabled_is_in_no_trouble() -> None:
+    """Its breaker stays open, as nothing is sent any more, and deliveries wait to be parked."""
+    desk = Desk()
+    desk.attempt("shop", OutcomeKind.RESET, times=5, wait_s=600.0)
+    desk.known["shop"] = desk.known["shop"]._replace(state="open")
+    desk.choose()
+    assert desk.trouble() == {"acme/shop": ("reset", 1.0)}
+
+    desk.known["shop"] = desk.known["shop"]._replace(is_enabled=False)
+    desk.look(SLICE_S)
+    assert desk.trouble() == {"acme/shop": ("reset", 0.0)}
+
+    desk.troubles.book.parked({"shop": 5})
+    desk.look(SLICE_S)
+    assert desk.trouble() == {"acme/shop": ("parked", 1.0)}
+
+
 def test_a_breaker_shows_its_state_and_frees_what_waited() -> None:
     """Fault 55: since when the oldest one is open, how many others are, and how many deliveries wait.
 
