@@ -71,6 +71,20 @@ REQUESTS: Final[tuple[Case, ...]] = (
         "11m",
         note="for deliveries under 5 minutes",
     ),
+    silent(
+        "LeveretSlow",
+        {"leveret_oldest_delivery_seconds{@}": "0x8 387x4 0x40"},
+        *("3m", "5m", "7m", "8m"),
+        note="for one late retry",
+    ),
+    fires(
+        "LeveretSlow",
+        {"leveret_oldest_delivery_seconds{@}": "0x8 387x4 0x8 567x4 0x8 747x4 0x8"},
+        "8m",
+        "5 % of the webhooks delivered in the last 10 minutes, or one that is not delivered yet, took 567 s "
+        "since the event.",
+        note="for a delivery that is late at every retry",
+    ),
     fires(
         "LeveretUnusualRetries",
         {

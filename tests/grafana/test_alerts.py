@@ -45,7 +45,7 @@ ASKED = {
     "S2-4 processing time over 5 min": ("LeveretSlow", "> 300"),
     "S2-4 a stuck delivery over 5 min": (
         "LeveretSlow",
-        'leveret_oldest_delivery_seconds{job="leveret"}[10m])) > 300',
+        'leveret_oldest_delivery_seconds{job="leveret"}[3m])) > 300',
     ),
     "S2-7 unusual patterns": ("LeveretUnusualRetries", "> 5 *"),
     "the daemon is away": ("LeveretAway", '(up{job="leveret"}) == 0 or absent(up{job="leveret"})'),

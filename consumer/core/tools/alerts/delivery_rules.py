@@ -33,9 +33,9 @@ _REQUESTS: Final = (
     Alert(
         name="LeveretSlow",
         expr="histogram_quantile(0.95, sum by (@, le) (rate(leveret_delivery_seconds_bucket{@}[10m]))) "
-        "> <delivery_s> or max by (@) (max_over_time(leveret_oldest_delivery_seconds{@}[10m])) > "
+        "> <delivery_s> or max by (@) (max_over_time(leveret_oldest_delivery_seconds{@}[3m])) > "
         "<delivery_s>",
-        hold="5m",
+        hold="5m",  # one late retry shows for a minute, and so holds for 4; a stuck or held one shows again
         summary="Deliveries take longer than <delivery_s~>.",
         description="5 % of the webhooks delivered in the last 10 minutes, or one that is not delivered yet, "
         'took {{ $value | printf "%.0f" }} s since the event.',
