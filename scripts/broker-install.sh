@@ -23,9 +23,6 @@ if ! sh scripts/apt-install.sh rabbitmq-server; then
 fi
 find_server
 
-# The server was not installed before, so nobody relies on its service: keep it off at the next boot too.
-if command -v update-rc.d >/dev/null; then
-    if [ "$(id -u)" = 0 ]; then disable="update-rc.d"; else disable="sudo -n update-rc.d"; fi
-    $disable rabbitmq-server disable >/dev/null 2>&1 || true
-fi
-echo "broker-install: rabbitmq-server is installed; its system service is off (update-rc.d rabbitmq-server enable)"
+# The server was not installed before, so nobody relies on its service.
+echo "broker-install: rabbitmq-server is installed"
+sh scripts/service-off.sh rabbitmq-server

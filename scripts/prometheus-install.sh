@@ -29,14 +29,6 @@ if ! sh scripts/apt-install.sh $packages; then
 fi
 has promtool && has amtool || { echo "prometheus-install: promtool or amtool is still not on PATH" >&2; exit 1; }
 
-# Nobody relies on the services of new packages, which have the same names: keep those off at the next boot too.
-if has update-rc.d; then
-    if [ "$(id -u)" = 0 ]; then disable="update-rc.d"; else disable="sudo -n update-rc.d"; fi
-    for package in $new; do
-        $disable "$package" disable >/dev/null 2>&1 || true
-    done
-fi
 echo "prometheus-install: installed $packages"
-if [ -n "$new" ]; then
-    echo "prometheus-install: these system services are off:$new (update-rc.d NAME enable)"
-fi
+# shellcheck disable=SC2086 # each word is a package
+sh scripts/service-off.sh $new

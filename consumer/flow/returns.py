@@ -129,8 +129,10 @@ class Returns:
                 passed_s, last_s = monotonic() - last_s, monotonic()
                 try:
                     await self.settle()
-                    if self._is_listening and sees():
-                        self._watch.advance(min(passed_s, TICK_MAX_S))
+                    is_seeing = self._is_listening and sees()
+                    seen_s = min(passed_s, TICK_MAX_S) if is_seeing else 0.0
+                    self._watch.advance(seen_s, passed_s - seen_s)
+                    if is_seeing:
                         for path in await self._wanted():
                             publishes.create_task(self._publish_check(path), name="check")
                         self._judge()

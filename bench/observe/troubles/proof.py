@@ -183,7 +183,8 @@ class Night:
             await asyncio.sleep(1)
             left = await asyncio.to_thread(self._left)
         if left:
-            self.result.faults += [f"not ended: {left}", *await self._traces()]
+            self.result.faults.append(f"not ended: {left}")
+            self.result.faults += await self._traces()
         else:
             self.result.ended_s = round(time.monotonic() - began, 1)
             self._stage.bench.say(f"ended after {self.result.ended_s} s")
@@ -192,7 +193,8 @@ class Night:
         """Return the worker's status, and the traces of the first missing events."""
         missing = [event for customer, before in self._owed for event in customer.missing(before)]
         commands = [["status"], *(["trace", event] for event in missing[:TRACED])]
-        return [await self._stage.daemon.cli(*each) for each in commands]
+        runs = [self._stage.daemon.cli(*each) for each in commands]
+        return list(map(str, await asyncio.gather(*runs, return_exceptions=True)))
 
     def _left(self) -> Sequence[str]:
         """Return everything that is not well yet."""

@@ -32,7 +32,7 @@ class EndpointNow(NamedTuple):
     p95_s: float = 0.0  #: of the recent attempts; 0 before the first
     slow_ratio: float = 0.0  #: of the recent attempts
     state: str = "closed"  #: of the breaker: closed | open | probing
-    is_enabled: bool = True  #: to a disabled one nothing is sent, so its open breaker is no trouble
+    is_enabled: bool = True  #: nothing is sent to a disabled one, so its open breaker is no trouble
 
 
 class _Track:
@@ -209,7 +209,7 @@ class TroubleBook:
         track = self._tracks.get(subscription) or _Track()
         recent, is_disabled = track.recent, subscription in self._disabled
         if not (endpoint.is_enabled or is_disabled):
-            return Signs(parked=self.parked_of(subscription))
+            return Signs(delivered=recent.delivered(endpoint.successes), parked=self.parked_of(subscription))
         return Signs(
             counts=recent.counts(),
             delivered=recent.delivered(endpoint.successes),

@@ -13,7 +13,7 @@ puts another one straight into the due queue. If that one comes back and the fir
 is at fault. If that one is overdue too, the due queue is.
 
 All times are seconds during which the worker could see messages return; see :meth:`ReturnWatch.advance`. This
-module therefore needs no clock.
+module therefore needs no clock. Only the unseen seconds of a check are others.
 
 Source: docs/adr/0040-marked-messages-show-what-does-not-come-back.md; RabbitMQ "Quorum Queues", at-least-once
 dead lettering (a worker process per queue has 32 unconfirmed messages at most).
@@ -33,6 +33,7 @@ EVERY_RATIO = 0.25  #: of the rung's TTL: the same for long rungs
 LATE_S = 20.0  #: from this lateness on, a check is also put straight into the due queue
 OVERDUE_S = 60.0  #: lateness that is a fault
 MISSING_S = 900.0  #: a check that later ones overtook counts as missing for so long
+UNSEEN_S = 5.0  #: of the time in which nothing was seen, the part that is not counted yet
 PROVED_S = 2.0  #: time for reports of several workers to arrive in any order
 OPEN_MAX = 8  #: checks of one path that are away at once
 
@@ -54,6 +55,7 @@ class Check:
         restored: Messages without a check behind them, should this one fail.
         begun_s: When its publish began.
         sent_s: When the broker confirmed it; None before.
+        sent_unseen_s: The unseen seconds of this worker until then.
         is_overtaken: A later check of its path came back.
     """
 
@@ -63,11 +65,12 @@ class Check:
     restored: int
     begun_s: float
     sent_s: float | None = None
+    sent_unseen_s: float = 0.0
     is_overtaken: bool = False
 
-    def confirmed(self, now_s: float) -> None:
+    def confirmed(self, now_s: float, unseen_s: float) -> None:
         """Note that the broker has it."""
-        self.sent_s = now_s
+        self.sent_s, self.sent_unseen_s = now_s, unseen_s
 
     def overtaken(self) -> None:
         """Note that a later check of its path came back."""
@@ -153,6 +156,7 @@ class ReturnWatch:
 
     def __init__(self) -> None:
         self._now_s = 0.0
+        self._unseen_s = 0.0
         self._is_on = False
         self._numbers = count(1)
         self._roads: dict[Path, _Road] = {}
@@ -161,19 +165,20 @@ class ReturnWatch:
     def start(self) -> None:
         """Begin to mark messages: from now on this worker receives all reports.
 
-        A report may have been lost before. A check that may have come back meanwhile is therefore replaced,
-        also one whose time has not come: while the broker was away, its TTL went on.
+        A report may have been lost before. A check that may have come back meanwhile is therefore replaced.
+        While the broker was away its TTL went on, so the unseen seconds count too.
         """
         self._is_on = True
         for road in self._roads.values():
-            for check in [c for c in road.away if c.sent_s is not None and self._late_s(c) <= OVERDUE_S]:
+            for check in [each for each in road.away if self._may_be_back(each)]:
                 self._forget(check)
                 road.owe(check.messages)
                 road.hurry()
 
-    def advance(self, by_s: float) -> None:
-        """Let time pass in which this worker could see messages return."""
-        self._now_s += by_s
+    def advance(self, seen_s: float, unseen_s: float = 0.0) -> None:
+        """Let time pass: seconds in which this worker could see messages return, and those in which not."""
+        self._now_s += seen_s
+        self._unseen_s += unseen_s
 
     # publishes
 
@@ -203,7 +208,7 @@ class ReturnWatch:
     def confirmed(self, number: int) -> None:
         """Note that the broker has a check."""
         if number in self._checks:
-            self._checks[number].confirmed(self._now_s)
+            self._checks[number].confirmed(self._now_s, self._unseen_s)
 
     def failed(self, number: int) -> None:
         """Note that a check was not confirmed: nobody knows whether it comes back."""
@@ -301,6 +306,11 @@ class ReturnWatch:
     def _late_s(self, check: Check) -> float:
         """Return by how many seconds a check is late; negative before its time, or before its confirm."""
         return -inf if check.sent_s is None else self._now_s - _due_s(check)
+
+    def _may_be_back(self, check: Check) -> bool:
+        """Return whether a check may have come back unseen."""
+        late_s, unseen_s = self._late_s(check), self._unseen_s - check.sent_unseen_s
+        return late_s <= OVERDUE_S and late_s + unseen_s >= -UNSEEN_S
 
     def _is_time(self, path: Path, road: _Road) -> bool:
         """Return whether a further check may be made: not too soon, and none waits for its confirm."""

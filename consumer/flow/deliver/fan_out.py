@@ -30,6 +30,7 @@ from consumer.flow.base.outbox import Outbox, together
 from consumer.flow.base.slot_queue import SlotQueue
 from consumer.flow.deliver.attempt import Attempts, Result, Target
 from consumer.flow.deliver.unstored import Unstored
+from consumer.flow.endpoints.endpoint import Endpoint
 from consumer.flow.endpoints.endpoints import Endpoints
 from consumer.flow.store.subscriptions import Subscriptions
 from consumer.flow.take.job import Job
@@ -118,31 +119,30 @@ class FanOut:
         return True
 
     def is_freed(self, message: DeliveryMessage, now: float) -> bool:
-        """Return whether a delivery message that comes back early is to be admitted anew, or parked.
+        """Return whether a delivery message that comes back early is to be admitted anew.
 
-        Its reservation is void: the endpoint recovered, was reset or resumed, has other settings now, or its
-        subscription was disabled. The reservation was made before the whole wait, and before the
-        part of it that was served: the earlier of both times counts, since the clock may have been set.
+        Its reservation is void: the endpoint recovered, was reset or resumed, or has other settings now. The
+        reservation was made before the whole wait, and before the part of it that was served: the earlier of
+        both times counts, since the clock may have been set.
         """
-        subscription = self._holder(message)
-        if subscription is None:
+        endpoint = self._held_by(message)
+        if endpoint is None:
             return False
-        if not subscription.enabled:
-            return True
-        endpoint = self._endpoints.of(subscription)
         self._endpoints.steady(now)
         return endpoint.reservations.is_void(min(message.not_before - message.wait_s, now - message.served_s))
 
     def look_s(self, message: DeliveryMessage, now: float) -> float:
         """Return after how many seconds, at most, a delivery message is checked again; infinity: never."""
-        subscription = self._holder(message)
-        if subscription is None or rest_s(message, now) <= LOOK_S:
+        endpoint = self._held_by(message)
+        if endpoint is None or rest_s(message, now) <= LOOK_S:
             return inf
-        return self._endpoints.of(subscription).reservations.look_s(now)
+        return endpoint.reservations.look_s(now)
 
-    def _holder(self, message: DeliveryMessage) -> Subscription | None:
-        """Return the subscription whose endpoint holds a delivery message; None: none is known."""
-        return self._subscriptions.get(message.targets[0]) if message.held and message.targets else None
+    def _held_by(self, message: DeliveryMessage) -> Endpoint | None:
+        subscription = (
+            self._subscriptions.get(message.targets[0]) if message.held and message.targets else None
+        )
+        return None if subscription is None else self._endpoints.of(subscription)
 
     async def _send(
         self, message: DeliveryMessage, sends: Sequence[Target], body: bytes, results: list[Result]

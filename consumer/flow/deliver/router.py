@@ -247,6 +247,8 @@ class Router:
 
     async def _wait_on(self, job: Job, message: DeliveryMessage, now: float) -> None:
         """Send a message that came back early to its next rung, or hold it here for the rest of its wait."""
+        if message.held:
+            self._context.observe.still_held(message)
         onward = self._outbox.rewaiting(message, now, self._fan_out.look_s(message, now))
         if onward is None:
             if job.hold(rest_s(message, now)):

@@ -257,6 +257,10 @@ class DeliveryReporter(Reporter):
             series.retries_by_kind.labels(outcome.kind.value).inc()
             series.retry_wait.observe(wait_s)
 
+    def still_held(self, message: DeliveryMessage) -> None:
+        """Note a delivery that its endpoint still holds; an operator's hold does not count."""
+        self._owed.saw(message.owed_since)
+
     def deferred(self, event: Event, subscription: Subscription, hold: Hold, owed_since: float = 0.0) -> None:
         """Count a target that may not be sent now; no attempt is spent.
 

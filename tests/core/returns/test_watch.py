@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -19,84 +17,16 @@ from consumer.core.returns.watch import (
     Path,
     ReturnWatch,
 )
+from tests.support.flow.returning_broker import TICK_S, ReturningBroker
 
 DUE = "leveret.due.00"
 OTHER = "leveret.due.01"
-TICK_S = 1.0
-
-
-class Broker:
-    """Rungs and due queues of a broker, in steps of a second; parts of it can stop.
-
-    Attributes:
-        stuck: Decides for a path whether the rung keeps its messages now.
-        slow: Due queues that nobody consumes now.
-        purge: Messages on the rungs are lost in this second.
-    """
-
-    def __init__(self) -> None:
-        self.watch = ReturnWatch()
-        self.watch.start()
-        self.stuck: Callable[[Path], bool] = lambda _path: False
-        self.slow: frozenset[str] = frozenset()
-        self.checks = 0  #: messages that contained only a check
-        self._now_s = 0.0
-        self._rungs: list[tuple[float, Path, int]] = []
-        self._queues: dict[str, list[int]] = {}
-
-    def put(self, path: Path) -> int | None:
-        """Publish a delivery message to a rung, at once confirmed."""
-        number = self.watch.put(path)
-        if number is not None:
-            self._send(path, number)
-        return number
-
-    def purge(self) -> None:
-        """Lose every message on a rung."""
-        self._rungs.clear()
-
-    def run(self, seconds: float, every: Callable[[], None] = lambda: None) -> Overdue:
-        """Let time pass; call *every* once a second; return the judgement at the end."""
-        found = Overdue()
-        for _ in range(int(seconds / TICK_S)):
-            self._now_s += TICK_S
-            self.watch.advance(TICK_S)
-            every()
-            self._move()
-            for path in self.watch.wanted():
-                self.checks += 1
-                self._send(path, self.watch.mark(path))
-            found = self.watch.overdue()
-        return found
-
-    def until(self, judged: Callable[[Overdue], bool], most_s: float) -> float:
-        """Return the seconds until the judgement is as wanted."""
-        for passed_s in range(int(most_s)):
-            if judged(self.run(TICK_S)):
-                return passed_s + TICK_S
-        raise AssertionError(f"not within {most_s} s: {self.watch.overdue()}")
-
-    def _send(self, path: Path, number: int) -> None:
-        self.watch.confirmed(number)
-        if path.rung_s:
-            self._rungs.append((self._now_s + path.rung_s, path, number))
-        else:
-            self._queues.setdefault(path.queue, []).append(number)
-
-    def _move(self) -> None:
-        over = [m for m in self._rungs if m[0] <= self._now_s and not self.stuck(m[1])]
-        self._rungs = [m for m in self._rungs if m not in over]
-        for _, path, number in sorted(over, key=lambda m: m[0]):
-            self._queues.setdefault(path.queue, []).append(number)
-        for queue in self._queues.keys() - self.slow:
-            for number in self._queues.pop(queue):
-                self.watch.returned(number)
 
 
 @pytest.mark.parametrize("rung_s", [0.25, 2.0, 30.0, 240.0, 3600.0])
 def test_a_rung_that_stops_is_seen_in_time(rung_s: float) -> None:
     """`missing_seen_s`: at most TTL + 90 s after the stop, under steady traffic."""
-    broker, path = Broker(), Path(rung_s, DUE)
+    broker, path = ReturningBroker(), Path(rung_s, DUE)
 
     def traffic() -> None:
         broker.put(path)
@@ -115,7 +45,7 @@ def test_a_rung_that_stops_is_seen_in_time(rung_s: float) -> None:
 
 def test_a_rung_that_stops_is_late_within_a_minute_and_no_other_queue() -> None:
     """The early sign comes well before the fault, under steady traffic, and names the rung alone."""
-    broker, path, well = Broker(), Path(2.0, DUE), Path(3.0, DUE)
+    broker, path, well = ReturningBroker(), Path(2.0, DUE), Path(3.0, DUE)
 
     def traffic() -> None:
         broker.put(path)
@@ -137,7 +67,7 @@ def test_a_rung_that_stops_is_late_within_a_minute_and_no_other_queue() -> None:
 
 def test_a_due_queue_that_nobody_consumes_is_late_itself() -> None:
     """Its rungs are not blamed."""
-    broker = Broker()
+    broker = ReturningBroker()
     broker.put(Path(2.0, DUE))
     broker.slow = frozenset({DUE})
     broker.run(55)
@@ -149,7 +79,7 @@ def test_a_due_queue_that_nobody_consumes_is_late_itself() -> None:
 @pytest.mark.parametrize("messages", [1, 2, 5])
 def test_the_last_messages_of_a_burst_are_watched_too(messages: int) -> None:
     """Messages after the newest check get one behind them, even if no further message follows."""
-    broker, path = Broker(), Path(60.0, DUE)
+    broker, path = ReturningBroker(), Path(60.0, DUE)
     for _ in range(messages):
         broker.put(path)
         broker.run(10)
@@ -161,7 +91,7 @@ def test_the_last_messages_of_a_burst_are_watched_too(messages: int) -> None:
 
 def test_one_due_queue_is_enough_to_blame_a_rung() -> None:
     """Fault 95: the broker's process hangs on one due queue; what goes to the others still comes."""
-    broker = Broker()
+    broker = ReturningBroker()
     broker.stuck = lambda path: path == Path(2.0, DUE)
 
     def traffic() -> None:
@@ -178,7 +108,7 @@ def test_one_due_queue_is_enough_to_blame_a_rung() -> None:
 
 def test_a_lone_delivery_costs_no_further_message() -> None:
     """The delivery itself carries the check, so a healthy rung gets nothing else."""
-    broker = Broker()
+    broker = ReturningBroker()
 
     def traffic() -> None:
         broker.put(Path(2.0, DUE))
@@ -193,7 +123,7 @@ def test_a_lone_delivery_costs_no_further_message() -> None:
 
 def test_it_recovers_when_the_messages_come() -> None:
     """A rung is used again as soon as the missing checks are back."""
-    broker, path = Broker(), Path(2.0, DUE)
+    broker, path = ReturningBroker(), Path(2.0, DUE)
     broker.put(path)
     broker.stuck = lambda _: True
     broker.until(lambda o: o.avoided == {2.0}, 92)
@@ -205,7 +135,7 @@ def test_it_recovers_when_the_messages_come() -> None:
 
 def test_a_purged_rung_is_used_again_soon_and_reported_for_a_while() -> None:
     """Lost messages never come back; later checks show that the rung works."""
-    broker, path = Broker(), Path(2.0, DUE)
+    broker, path = ReturningBroker(), Path(2.0, DUE)
     broker.put(path)
     broker.purge()
     broker.until(lambda o: 2.0 in o.rungs, 92)
@@ -217,7 +147,7 @@ def test_a_purged_rung_is_used_again_soon_and_reported_for_a_while() -> None:
 
 def test_a_due_queue_that_nobody_consumes_is_not_the_rungs_fault() -> None:
     """The due queue is reported instead, and no rung is avoided."""
-    broker, path = Broker(), Path(2.0, DUE)
+    broker, path = ReturningBroker(), Path(2.0, DUE)
     broker.put(path)
     broker.slow = frozenset({DUE})
 
@@ -231,7 +161,7 @@ def test_a_due_queue_that_nobody_consumes_is_not_the_rungs_fault() -> None:
 
 def test_a_due_queue_that_is_merely_long_is_no_fault() -> None:
     """Messages wait behind others for up to a minute under load."""
-    broker, path = Broker(), Path(2.0, DUE)
+    broker, path = ReturningBroker(), Path(2.0, DUE)
     for _ in range(10):
         broker.put(path)
         broker.slow = frozenset({DUE})
@@ -276,16 +206,17 @@ def test_it_is_off_without_reports() -> None:
     assert (watch.wanted(), watch.overdue()) == ((), Overdue())
 
 
-@pytest.mark.parametrize("seen_s", [0, 3, 10, 60])
-def test_a_report_that_may_be_lost_is_asked_for_again(seen_s: int) -> None:
+@pytest.mark.parametrize(("seen_s", "unseen_s"), [(0, 12), (3, 9), (8, 0), (10, 600), (60, 0)])
+def test_a_report_that_may_be_lost_is_asked_for_again(seen_s: int, unseen_s: float) -> None:
     """The control queue was lost: a check that may have come back is replaced, not judged.
 
     While the broker was away the TTL went on, but not the worker's time: a check may be back before that.
     """
-    broker, path = Broker(), Path(12.0, DUE)
+    broker, path = ReturningBroker(), Path(12.0, DUE)
     broker.put(path)
     broker.purge()  # as a report that was lost
     assert broker.run(seen_s) == Overdue()
+    broker.watch.advance(0.0, unseen_s)
     broker.watch.start()
 
     before = broker.checks
@@ -293,6 +224,33 @@ def test_a_report_that_may_be_lost_is_asked_for_again(seen_s: int) -> None:
     assert broker.checks - before == 1
     assert broker.put(path) is not None
     assert [broker.run(1) for _ in range(1_000)] == [Overdue()] * 1_000
+
+
+def test_a_check_that_cannot_be_back_yet_is_kept() -> None:
+    """A rung of an hour that keeps its messages is found, although the control queue was lost ten times."""
+    broker, path = ReturningBroker(), Path(3600.0, DUE)
+    broker.put(path)
+    broker.stuck = lambda _: True
+    for _ in range(10):
+        broker.run(300)
+        broker.watch.advance(0.0, 20.0)
+        broker.watch.start()
+
+    broker.until(lambda o: o.rungs.keys() == {3600.0}, 700)
+
+
+def test_a_message_that_is_kept_stays_known() -> None:
+    """Later messages pass it, and the control queue is lost before its time: it is missing all the same."""
+    broker, path = ReturningBroker(), Path(240.0, DUE)
+    broker.put(path)
+    broker.purge()  # as a message that the rung keeps for good
+    broker.run(100)
+    broker.watch.start()
+    for _ in range(4):
+        broker.put(path)
+        broker.run(60)
+
+    assert broker.run(120).rungs == {240.0: 1}
 
 
 def test_an_unconfirmed_check_is_not_replaced() -> None:
@@ -311,7 +269,7 @@ def test_an_unconfirmed_check_is_not_replaced() -> None:
 
 def test_a_fault_outlasts_lost_reports() -> None:
     """A rung that was found to be stuck stays avoided when the control queue is lost."""
-    broker, path = Broker(), Path(2.0, DUE)
+    broker, path = ReturningBroker(), Path(2.0, DUE)
     broker.put(path)
     broker.stuck = lambda _: True
     broker.until(lambda o: o.avoided == {2.0}, 92)
@@ -322,7 +280,7 @@ def test_a_fault_outlasts_lost_reports() -> None:
 
 def test_few_checks_are_away_at_once() -> None:
     """A rung of a day that is stuck for days costs no memory and few messages; no message is forgotten."""
-    broker, path = Broker(), Path(60.0, DUE)
+    broker, path = ReturningBroker(), Path(60.0, DUE)
     broker.stuck = lambda _: True
     for _ in range(200):
         broker.put(path)
@@ -344,7 +302,7 @@ def test_few_checks_are_away_at_once() -> None:
 )
 def test_a_healthy_broker_is_never_blamed(puts: list[tuple[float, str, float]]) -> None:
     """Whatever is published and when: nothing is overdue, and nothing remains to be published."""
-    broker = Broker()
+    broker = ReturningBroker()
     for rung_s, queue, pause_s in puts:
         broker.put(Path(rung_s, queue))
         assert broker.run(pause_s) == Overdue()
@@ -353,11 +311,20 @@ def test_a_healthy_broker_is_never_blamed(puts: list[tuple[float, str, float]]) 
     assert (broker.watch.wanted(), broker.watch.late()) == ([], Late())
 
 
-@given(st.lists(st.tuples(st.floats(1, 60), st.booleans(), st.booleans()), min_size=1, max_size=20))
-def test_no_history_hides_a_stop(history: list[tuple[float, bool, bool]]) -> None:
-    """Whatever stopped and went on before: a rung that stops for good is found, and its end too."""
-    broker, path = Broker(), Path(2.0, DUE)
-    for seconds, stuck, slow in history:
+@given(
+    st.lists(
+        st.tuples(st.floats(1, 60), st.booleans(), st.booleans(), st.none() | st.floats(0, 99)),
+        min_size=1,
+        max_size=20,
+    )
+)
+def test_no_history_hides_a_stop(history: list[tuple[float, bool, bool, float | None]]) -> None:
+    """Whatever stopped, went on or was lost before: a rung that stops for good is found, and its end too."""
+    broker, path = ReturningBroker(), Path(2.0, DUE)
+    for seconds, stuck, slow, lost_s in history:
+        if lost_s is not None:
+            broker.watch.advance(0.0, lost_s)
+            broker.watch.start()
         broker.stuck = (lambda _: True) if stuck else (lambda _: False)
         broker.slow = frozenset({DUE}) if slow else frozenset()
         broker.put(path)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from math import inf
 
 import pytest
 
@@ -150,20 +151,23 @@ async def test_a_reserved_moment_is_kept(worker: Worker) -> None:
     assert all(message.reserved for message in worker.waiting())
 
 
-@pytest.mark.parametrize(("held", "reason"), [(True, "disabled"), (False, None)])
-async def test_a_delivery_that_was_held_for_a_disabled_subscription_is_parked_soon(
-    worker: Worker, *, held: bool, reason: str | None
+@pytest.mark.parametrize(
+    ("held", "by_hand_until", "age_s"), [(True, 0.0, 900.0), (True, START + 90, 0.0), (False, 0.0, 0.0)]
+)
+async def test_a_check_of_a_held_delivery_shows_its_age(
+    worker: Worker, *, held: bool, by_hand_until: float, age_s: float
 ) -> None:
-    """At its next check, not at the end of a long cooldown; a retry keeps its time."""
-    shop = await worker.subscribe("shop", enabled=False)
-    early = due(shop.id, not_before=START + 540.0, wait_s=600.0, held=held)
+    """S2-4: a delivery that its endpoint holds is seen at each check; one that an operator holds is not."""
+    shop = await worker.subscribe("shop")
+    old = event(arrived_at=START - 900)
+    early = due(
+        shop.id, event=old, not_before=START + 90, wait_s=120.0, held=held, by_hand_until=by_hand_until
+    )
 
-    ticket = await worker.handle(delivery_message(early), Source.DUE)
+    await worker.handle(delivery_message(early), Source.DUE)
+    worker.context.observe.owed(inf, START)
 
-    assert [entry.reason.value for entry in worker.parked()] == ([] if reason is None else [reason])
-    assert len(worker.waiting()) == (reason is None)
-    assert ticket.settles == ["ack"]
-    assert worker.sender.sent == []
+    assert worker.count("oldest_delivery_seconds") == age_s
 
 
 async def test_held_messages_are_bounded() -> None:

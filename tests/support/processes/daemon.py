@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import re
 import signal
 import sys
 import time
@@ -20,6 +21,7 @@ from tests.support.processes import leveret
 from tests.support.processes.children import (
     Child,
     answers,
+    fetch,
     free_port,
     listens,
     pause_s,
@@ -31,6 +33,8 @@ from tests.support.processes.children import (
 
 READY_S = 120.0  #: it must be consuming within this time
 LIMITED = 'ulimit -n "$0" && exec "$@"'  #: runs a command with a limit of open files
+CHANGES = re.compile(r"[1-9]\d* (added|changed|removed)")  #: in the output of an apply
+LOADS = re.compile(rb'^leveret_reloads_total\{result="ok"\} (\S+)$', re.MULTILINE)
 STARTS = 3  #: another program may take a drawn port before it listens
 
 
@@ -165,18 +169,23 @@ class Daemon:
         """
         path = self.home / "proof-subscriptions.yaml"
         path.write_text(yaml.safe_dump({"subscriptions": [dict(one) for one in subscriptions]}), "utf-8")
-        await self.cli("subscriptions", "apply", "--prune", "--yes", str(path))
+        loads = await asyncio.to_thread(self._loads)
+        printed = await self.cli("subscriptions", "apply", "--prune", "--yes", str(path))
         began, process = time.monotonic(), self.process
-        while process is not None and process.poll() is None and self._subscribed() != len(subscriptions):
+        if loads is None or process is None or not CHANGES.search(printed):
+            return
+        while process.poll() is None and await asyncio.to_thread(self._loads) in (None, loads):
             if (waited_s := time.monotonic() - began) > READY_S:
-                raise TimeoutError(f"the daemon knows {self._subscribed()}, not {len(subscriptions)}")
+                raise TimeoutError(f"the daemon does not know the subscriptions after {waited_s:.0f} s")
             await asyncio.sleep(pause_s(waited_s))
 
-    def _subscribed(self) -> int:
-        """Return how many subscriptions the daemon has in memory, by its log."""
-        for row in reversed(list(self.lines("subscriptions.loaded"))):
-            return int(str(row["enabled"])) + int(str(row["disabled"]))
-        return 0
+    def _loads(self) -> float | None:
+        """Return how often the running daemon has loaded its subscriptions; None: it does not answer."""
+        try:
+            found = LOADS.search(fetch(f"http://{self.listen}/metrics"))
+        except OSError:
+            return None
+        return 0.0 if found is None else float(found[1])
 
     async def listing(self, *arguments: str) -> list[dict[str, object]]:
         """Run a listing with ``--json`` and return its rows; parked entries come from their queue itself."""
