@@ -15,7 +15,7 @@ from tests.support.processes.children import stop
 from tests.support.servers.receiver import Receiver
 from tests.support.stores import copied, put_back
 from tests.support.system.daemon import Daemon, running
-from tests.support.system.endpoints import all_delivered, requests_of, to
+from tests.support.system.endpoints import all_delivered, deliveries, requests_of, to
 from tests.support.system.publisher import EventPublisher
 from tests.support.system.waiting import until
 
@@ -40,9 +40,14 @@ async def owing(daemon: Daemon, publisher: EventPublisher, receiver: Receiver) -
     """Let deliveries wait on the ladder and fresh events in the lanes, and stop the daemon."""
     await daemon.apply(to(receiver, TARGET, "t", retry=PATIENT, breaker={"failures": 0}))
     waiting = await publisher.publish_many("t", 20)
-    await until(lambda: len(requests_of(receiver, TARGET)) == len(waiting), "each was tried once")
+    await until(lambda: tried(receiver) >= set(waiting), "each was tried")
     assert await daemon.stop() == 0
     return [*waiting, *await publisher.publish_many("t", 10)]
+
+
+def tried(receiver: Receiver) -> set[str]:
+    """Return the events that reached the endpoint."""
+    return {request.webhook_id for request in requests_of(receiver, TARGET)}
 
 
 async def parked_in_lanes(vhost: str) -> int:
@@ -55,6 +60,7 @@ async def test_another_home_takes_nothing(vhost: str, tmp_path: Path, receiver: 
     """Fault 81: red with the remedy; due and fresh messages stay, and arrive with the right store."""
     async with running(tmp_path, vhost) as daemon, EventPublisher(vhost) as publisher:
         ids = await owing(daemon, publisher, receiver)
+        left = len(tried(receiver) - deliveries(receiver, TARGET).keys())  # a slow machine delivered some
         stranger = Daemon(tmp_path, vhost, name="stranger")
         if other == "foreign":
             await stranger.apply(to(receiver, "/ok/foreign", "other"))
@@ -65,8 +71,8 @@ async def test_another_home_takes_nothing(vhost: str, tmp_path: Path, receiver: 
             assert line["doubt"] == other
             assert stranger.metric("leveret_store_trusted") == 0
             due = ["leveret.due.00", "leveret.due.01"]
-            await until(lambda: stranger.metric("leveret_queue_messages", queue="due") == 20, "all are due")
-            assert sum((await ready_counts(vhost, due)).values()) == 20
+            await until(lambda: stranger.metric("leveret_queue_messages", queue="due") == left, "all are due")
+            assert sum((await ready_counts(vhost, due)).values()) == left
             assert await parked_in_lanes(vhost) == 10
             assert stranger.metric("leveret_deliveries_total") == 0
             assert stranger.metric("leveret_events_total") == 0
