@@ -14,6 +14,7 @@ from pathlib import Path
 
 from consumer.core.changes.merge import StoredEntry
 from consumer.core.errors import BrokerUnavailable, ConfigError, LeveretError
+from consumer.core.history.wording import counted
 from consumer.core.store.lineage import Doubt, Generation, Lineage, judge
 from consumer.core.subscription.brief import SubscriptionBrief
 from consumer.core.subscription.pauses import paused
@@ -65,7 +66,7 @@ class StoreLook:
         self.findings += await asyncio.to_thread(_key_file_findings, settings)
         self.findings += _policy_findings(self.entries, settings)
         if self.lineage is not None and not any(each.check is Check.STORE for each in self.findings):
-            text = f"can be read; {len(self.entries)} subscriptions"
+            text = f"can be read; {counted(len(self.entries), 'subscription')}"
             self.findings.append(well(Check.STORE, self.where, text))
 
     async def _read(self, store: SqlStore) -> None:
