@@ -9,7 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.support.processes.children import fetch, free_port, pause_s, spawn, stop
+from tests.support.processes.children import fetch, free_port, spawn, stop, wait_until
 
 CONFIG = """
 daemon off;
@@ -100,17 +100,12 @@ class Nginx:
         )
         config.write_text(text, encoding="utf-8")
         argv = ["/usr/sbin/nginx", "-e", str(self.folder / "nginx-error.log"), "-c", str(config)]
-        self._process = spawn(argv, log=self.folder / "nginx.out")
-        began = time.monotonic()
-        while True:
-            with suppress(OSError):
-                self.served()
-                return self
-            waited_s = time.monotonic() - began
-            if waited_s > READY_S or self._process.poll() is not None:
-                output = (self.folder / "nginx.out").read_text("utf-8", "replace")
-                raise RuntimeError(f"nginx does not answer after {waited_s:.0f} s: {output[-500:]}")
-            await asyncio.sleep(pause_s(waited_s))
+        process = self._process = spawn(argv, log=self.folder / "nginx.out")
+        is_over = await wait_until(lambda: process.poll() is not None or self._answers(), READY_S)
+        if not is_over or process.poll() is not None:
+            output = (self.folder / "nginx.out").read_text("utf-8", "replace")
+            raise RuntimeError(f"nginx does not answer: {output[-500:]}")
+        return self
 
     async def __aexit__(self, *_: object) -> None:
         await stop(self._process)
@@ -122,6 +117,12 @@ class Nginx:
     def ill(self, *, ill: bool) -> None:
         """Answer 503 from now on where the name begins with ``ill/``, or 204 again."""
         (self.folder / "ill").touch() if ill else (self.folder / "ill").unlink()
+
+    def _answers(self) -> bool:
+        with suppress(OSError):
+            self.served()
+            return True
+        return False
 
     def served(self) -> int:
         """Return how many requests it has answered, its own status page left out."""

@@ -59,7 +59,7 @@ PARTS = (
 )
 """Each test is in one part, and the last part is all that the others leave out.
 
-Each takes 260 to 300 s of a processor; the second one waits the most, so it has the least work.
+They end at about the same time; the second one waits the most, so it has the least work.
 """
 
 

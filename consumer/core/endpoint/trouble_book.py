@@ -32,7 +32,7 @@ class EndpointNow(NamedTuple):
     p95_s: float = 0.0  #: of the recent attempts; 0 before the first
     slow_ratio: float = 0.0  #: of the recent attempts
     state: str = "closed"  #: of the breaker: closed | open | probing
-    is_enabled: bool = True  #: False: it gets no requests, so its open breaker is no trouble
+    is_enabled: bool = True  #: whether it gets requests; without them an open breaker is no trouble
 
 
 class _Track:

@@ -40,13 +40,11 @@ class EndpointTroubles:
         return isinstance(endpoint.breaker, Open) and endpoint.breaker.forced
 
     def _now(self, subscription: Subscription) -> EndpointNow:
-        endpoint, is_enabled = self._endpoints.known(subscription.id), subscription.enabled
+        now = EndpointNow(subscription.tenant, subscription.name, is_enabled=subscription.enabled)
+        endpoint = self._endpoints.known(subscription.id)
         if endpoint is None:
-            return EndpointNow(subscription.tenant, subscription.name, is_enabled=is_enabled)
-        return EndpointNow(
-            tenant=subscription.tenant,
-            name=subscription.name,
-            is_enabled=is_enabled,
+            return now
+        return now._replace(
             successes=endpoint.health.successes,
             failures=endpoint.health.failures,
             p95_s=endpoint.latency.p95_s,

@@ -15,7 +15,7 @@ class ReturningBroker:
     Attributes:
         stuck: Decides for a path whether the rung keeps its messages now.
         slow: Due queues that nobody consumes now.
-        purge: Messages on the rungs are lost in this second.
+        checks: Messages so far that contained only a check.
     """
 
     def __init__(self) -> None:
@@ -23,7 +23,7 @@ class ReturningBroker:
         self.watch.start()
         self.stuck: Callable[[Path], bool] = lambda _path: False
         self.slow: frozenset[str] = frozenset()
-        self.checks = 0  #: messages that contained only a check
+        self.checks = 0
         self._now_s = 0.0
         self._rungs: list[tuple[float, Path, int]] = []
         self._queues: dict[str, list[int]] = {}

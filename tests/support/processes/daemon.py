@@ -10,6 +10,7 @@ import signal
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Self
 
@@ -29,12 +30,12 @@ from tests.support.processes.children import (
     spawn,
     stop,
     wait_exit,
+    wait_until,
 )
 
 READY_S = 120.0  #: it must be consuming within this time
 LIMITED = 'ulimit -n "$0" && exec "$@"'  #: runs a command with a limit of open files
 CHANGES = re.compile(r"[1-9]\d* (added|changed|removed)")  #: in the output of an apply
-LOADS = re.compile(rb'^leveret_reloads_total\{result="ok"\} (\S+)$', re.MULTILINE)
 STARTS = 3  #: another program may take a drawn port before it listens
 
 
@@ -169,23 +170,34 @@ class Daemon:
         """
         path = self.home / "proof-subscriptions.yaml"
         path.write_text(yaml.safe_dump({"subscriptions": [dict(one) for one in subscriptions]}), "utf-8")
-        loads = await asyncio.to_thread(self._loads)
+        loads, process = self._loads(), self.process
         printed = await self.cli("subscriptions", "apply", "--prune", "--yes", str(path))
-        began, process = time.monotonic(), self.process
         if loads is None or process is None or not CHANGES.search(printed):
             return
-        while process.poll() is None and await asyncio.to_thread(self._loads) in (None, loads):
-            if (waited_s := time.monotonic() - began) > READY_S:
-                raise TimeoutError(f"the daemon does not know the subscriptions after {waited_s:.0f} s")
-            await asyncio.sleep(pause_s(waited_s))
+
+        def is_over() -> bool:
+            return process.poll() is not None or self._loads() not in (None, loads)
+
+        if not await wait_until(is_over, READY_S):
+            raise TimeoutError(f"the daemon does not know the subscriptions after {READY_S:.0f} s")
 
     def _loads(self) -> float | None:
         """Return how often the running daemon has loaded its subscriptions; None: it does not answer."""
-        try:
-            found = LOADS.search(fetch(f"http://{self.listen}/metrics"))
-        except OSError:
-            return None
-        return 0.0 if found is None else float(found[1])
+        with suppress(OSError):
+            return self.metric("leveret_reloads_total", result="ok")
+        return None
+
+    def metric(self, name: str, **labels: str) -> float:
+        """Return the sum of the samples of a series that have *labels*; 0 without such samples."""
+        total = 0.0
+        for line in fetch(f"http://{self.listen}/metrics").decode().splitlines():
+            match = re.fullmatch(r"(\w+)(?:\{(.*)\})? (\S+)", line)
+            if match is None or match[1] != name:
+                continue
+            found = dict(re.findall(r'(\w+)="([^"]*)"', match[2] or ""))
+            if labels.items() <= found.items():
+                total += float(match[3])
+        return total
 
     async def listing(self, *arguments: str) -> list[dict[str, object]]:
         """Run a listing with ``--json`` and return its rows; parked entries come from their queue itself."""

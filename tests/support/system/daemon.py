@@ -7,7 +7,6 @@ metrics and the health of the daemon from outside. Each wait has a condition and
 from __future__ import annotations
 
 import asyncio
-import re
 import secrets
 import signal
 import time
@@ -120,18 +119,6 @@ class Daemon(processes.Daemon):
         what = f"log line {event} {fields}"
         await until(lambda: self.count(event, **fields) >= times, what, timeout_s)
         return [line for line in self.lines(event) if all(line.get(k) == v for k, v in fields.items())][-1]
-
-    def metric(self, name: str, **labels: str) -> float:
-        """Return the sum of the samples of a series that have *labels*; 0 without such samples."""
-        total = 0.0
-        for line in fetch(f"http://{self.listen}/metrics").decode().splitlines():
-            match = re.fullmatch(r"(\w+)(?:\{(.*)\})? (\S+)", line)
-            if match is None or match[1] != name:
-                continue
-            found = dict(re.findall(r'(\w+)="([^"]*)"', match[2] or ""))
-            if labels.items() <= found.items():
-                total += float(match[3])
-        return total
 
     def health(self) -> str:
         """Return the body of ``/readyz``, for every status."""
