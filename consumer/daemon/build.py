@@ -25,8 +25,8 @@ from consumer.daemon.readiness import Readiness
 from consumer.daemon.tracing import tracer_of, tracing_of
 from consumer.edges.broker.broker_ports import BrokerOptions, BrokerPorts
 from consumer.edges.broker.connection.connect import AmqpOptions, amqp_options
+from consumer.edges.broker.consume.prefetch import budget, lane_window, windows
 from consumer.edges.broker.edge import BrokerEdge, EdgeOptions
-from consumer.edges.broker.prefetch import budget, lane_window, windows
 from consumer.edges.broker.publisher import ConfirmingPublisher
 from consumer.edges.broker.topology_check import Inspection
 from consumer.edges.http.connect.guard import Guard

@@ -9,7 +9,7 @@ import pytest
 
 from consumer.core import schema
 from consumer.core.fairness.noisy_tenants import TenantLimit
-from consumer.edges.broker.prefetch import windows
+from consumer.edges.broker.consume.prefetch import windows
 from consumer.edges.http import Proxy, open_sender
 from consumer.ports import Source
 from consumer.settings import FairnessSettings, Settings, load, load_settings

@@ -18,7 +18,7 @@ from consumer.core.fairness.accounts import Caps
 OTHERS_S: Final = 60.0
 """A tenant without work for this long is idle: no slot is reserved for it."""
 LATE_S: Final = 0.01
-"""The limit shrinks above this lag: an event passes through the loop about five times before it is sent."""
+"""The limit shrinks above this lag: an event passes through the loop about three times before it is sent."""
 SHRINK: Final = 0.75  #: each check multiplies the limit by this once per LATE_S of lag
 GROW_RATIO: Final = 1 / 64  #: each check without lag adds this part of the capacity
 

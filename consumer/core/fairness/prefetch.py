@@ -28,28 +28,42 @@ class Prefetch:
     value: int = field(init=False)
     _mean_bytes: float = field(default=START_BYTES, init=False)
     _count: int = field(default=0, init=False)
+    _since_change: int = field(default=0, init=False)  #: messages
     _grow_at: float = field(default=0.0, init=False)  #: monotonic seconds before which it does not grow
 
     def __post_init__(self) -> None:
         """Start as if every message were of the largest size."""
         self.value = self._fitting()
 
-    def add(self, size_bytes: int, now: float) -> bool:
-        """Take in the size of a message; return whether :meth:`change` should set a new prefetch."""
+    def add(self, size_bytes: int) -> None:
+        """Take in the size of a message."""
         self._count += 1
+        self._since_change += 1
         self._mean_bytes += (size_bytes - self._mean_bytes) / min(self._count, MEAN_OVER)
+
+    def due_at(self, now: float) -> float | None:
+        """Return when :meth:`change` should set a new prefetch, in monotonic seconds; None: it fits.
+
+        A later time than *now* is that of a window which has been filled since its last change. No further
+        message may come by then, if those in hand stay there for long.
+        """
         if self.room_bytes is None:
-            return False
+            return None
         fitting = self._fitting()
-        return fitting * LEAST_CHANGE <= self.value or (
-            now >= self._grow_at and fitting > self.value and self._is_worth(fitting)
-        )
+        if fitting * LEAST_CHANGE <= self.value:
+            return now
+        if fitting <= self.value or not self._is_worth(fitting):
+            return None
+        if now >= self._grow_at:
+            return now
+        return self._grow_at if self._since_change >= self.value else None
 
     def change(self, now: float) -> int:
         """Set the prefetch that fits now, and return it; growth comes in steps."""
         fitting = self._fitting()
         self._grow_at = now + (SHRUNK_S if fitting < self.value else GROW_AFTER_S)
         self.value = min(fitting, self.value * GROWTH)
+        self._since_change = 0
         return self.value
 
     def _is_worth(self, fitting: int) -> bool:

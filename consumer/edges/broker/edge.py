@@ -16,13 +16,13 @@ from aio_pika.abc import AbstractConnection
 
 from consumer.core.errors import TopologyMismatch
 from consumer.edges.broker.broker_ports import BrokerPorts
-from consumer.edges.broker.byte_budget import ByteBudget
 from consumer.edges.broker.connection.connect import CONNECTION_ERRORS, closed, open_channel, underlay
 from consumer.edges.broker.connection.quorum_watch import ASKED
 from consumer.edges.broker.connection.server import close_if_cancelled
+from consumer.edges.broker.consume.byte_budget import ByteBudget
+from consumer.edges.broker.consume.windows import UNBOUNDED, Window, WindowReader
 from consumer.edges.broker.queue_depths import CountIndexed, ParkedTotal, follow_sizes, unknown
 from consumer.edges.broker.topology_check import Inspection
-from consumer.edges.broker.windows import UNBOUNDED, Window, WindowReader
 from consumer.ports import BrokerListener, BrokerReports, Incoming, QueueDepths, Source
 from consumer.tasks import OwnedTasks, Step, until_one_ends
 from topology.check import Finding

@@ -13,9 +13,9 @@ from pamqp.commands import Basic
 from pamqp.header import ContentHeader
 from prometheus_client import CollectorRegistry
 
-from consumer.edges.broker.acks import FLUSH_S
 from consumer.edges.broker.connection.connect import AmqpOptions, close_quietly, connect
-from consumer.edges.broker.windows import Window, WindowReader
+from consumer.edges.broker.consume.acks import FLUSH_S
+from consumer.edges.broker.consume.windows import Window, WindowReader
 from consumer.flow.observe.observer import Observer
 from consumer.ports import Incoming, Source
 from consumer.tasks import end

@@ -9,8 +9,8 @@ from dataclasses import replace
 
 from consumer.edges.broker.broker_ports import BrokerOptions, BrokerPorts
 from consumer.edges.broker.connection.connect import AmqpOptions
+from consumer.edges.broker.consume.prefetch import windows
 from consumer.edges.broker.edge import BrokerEdge, EdgeOptions
-from consumer.edges.broker.prefetch import windows
 from consumer.settings import load_settings
 from consumer.tasks import end
 from tests.support.broker.reading import Listener, observer

@@ -9,10 +9,10 @@ from contextlib import asynccontextmanager
 import pytest
 from prometheus_client import CollectorRegistry
 
-from consumer.edges.broker import byte_budget as budget_module
-from consumer.edges.broker.byte_budget import ByteBudget
 from consumer.edges.broker.connection.connect import underlay
-from consumer.edges.broker.windows import Window, WindowReader
+from consumer.edges.broker.consume import byte_budget as budget_module
+from consumer.edges.broker.consume.byte_budget import ByteBudget
+from consumer.edges.broker.consume.windows import Window, WindowReader
 from consumer.flow.observe.observer import Observer
 from consumer.ports import Incoming, Source
 from consumer.tasks import end
@@ -198,3 +198,16 @@ async def test_a_window_grows_with_small_messages_and_shrinks_with_large_ones(vh
 
     numbered = [int(body) for body in seen if body != b"more"]
     assert sorted(numbered) == list(range(60))
+
+
+async def test_a_full_window_grows_while_its_messages_stay_in_hand(vhost: str) -> None:
+    """No message comes to a full window, so it grows by its clock: none stays behind slow endpoints."""
+    reading = Reading(2**40, prefetch=512, room_bytes=80 * MIB)
+    async with running(vhost, reading) as live:
+        for number in range(100):
+            await live.publish("", LANES[0], f"{number:04d}".encode())
+        held = [await reading.taken.get() for _ in range(100)]
+        for incoming in held:
+            await incoming.ticket.ack()
+
+    assert sorted(int(incoming.message.body) for incoming in held) == list(range(100))

@@ -1,7 +1,6 @@
 """Consume from our queues: every window has its own channel and prefetch.
 
-A consumer callback only passes the message on. A lost channel cancels its callbacks, so requests that ran
-inside them would be cut.
+A consumer callback only passes the message on: it runs within the connection's reader.
 """
 
 from __future__ import annotations
@@ -10,7 +9,6 @@ import asyncio
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from typing import Any
 
 from aio_pika.abc import AbstractConnection
 from aiormq.abc import ChannelFrame, DeliveredMessage
@@ -18,8 +16,6 @@ from aiormq.channel import Channel
 from pamqp.commands import Basic
 
 from consumer.core.fairness.prefetch import Prefetch
-from consumer.edges.broker.acks import Acks, ChannelTicket, Consumer
-from consumer.edges.broker.byte_budget import ByteBudget, Gate, WindowBytes
 from consumer.edges.broker.connection.connect import (
     CONNECTION_ERRORS,
     closable,
@@ -30,9 +26,12 @@ from consumer.edges.broker.connection.connect import (
     underlay,
 )
 from consumer.edges.broker.connection.server import counts_only_failures, is_there
+from consumer.edges.broker.consume.acks import Acks, ChannelTicket, Consumer
+from consumer.edges.broker.consume.byte_budget import ByteBudget, WindowBytes
+from consumer.edges.broker.consume.gate import Gate, Take
 from consumer.edges.broker.wire.raw_message import Returns, raw_message
 from consumer.ports import BrokerReports, Incoming, Source
-from consumer.tasks import OwnedTasks, TaskHealth
+from consumer.tasks import OwnedTasks, Step, TaskHealth
 
 REOPEN_FIRST_S = 0.2
 REOPEN_MAX_S = 5.0
@@ -75,6 +74,7 @@ class WindowReader:
     _turn: asyncio.Lock = field(default_factory=asyncio.Lock)  #: for changes of consumers, one per channel
     _changing: bool = False  #: a change of the consumers is under way, or was cut: the channel is unknown
     _resizing: asyncio.Task[None] | None = None
+    _timer: asyncio.TimerHandle | None = None  #: of the next change of the prefetch
 
     def __post_init__(self) -> None:
         """Begin with a prefetch that fits messages of any size."""
@@ -236,19 +236,36 @@ class WindowReader:
         await self._add_consumers(acks)
 
     async def _add_consumers(self, acks: Acks) -> None:
-        on_settled = self._settled if self.window.prefetch == 1 else None
+        gate, on_settled = self._gate, self._settled if self.window.prefetch == 1 else None
+        if gate is None:
+            raise RuntimeError("consumers without a channel")
         await acks.channel.basic_qos(prefetch_count=self._prefetch.value, timeout=CALL_S)
         for queue in self.window.queues:
             consumer = Consumer(queue, acks, on_settled=on_settled)
-            take = self._callback(consumer)
-            answer = await acks.channel.basic_consume(queue, take, no_ack=False, timeout=CALL_S)
-            self._consumers[answer.consumer_tag] = consumer
+            tag = await gate.consume(queue, self._callback(consumer, gate), timeout_s=CALL_S)
+            self._consumers[tag] = consumer
         self.consuming = True
 
     def _note_size(self, size_bytes: int) -> None:
         """Adapt the prefetch to the sizes of messages."""
-        now = asyncio.get_running_loop().time()
-        if self._prefetch.add(size_bytes, now) and (self._resizing is None or self._resizing.done()):
+        self._prefetch.add(size_bytes)
+        if self._timer is None and (self._resizing is None or self._resizing.done()):
+            self._plan_resize()
+
+    def _plan_resize(self) -> None:
+        """Set another prefetch once it is due, even if no message comes by then."""
+        loop = asyncio.get_running_loop()
+        due_at = self._prefetch.due_at(loop.time())
+        if due_at is None or self._timer is not None:
+            return
+        if due_at > loop.time():
+            self._timer = loop.call_at(due_at, self._resize_now)
+        else:
+            self._resize_now()
+
+    def _resize_now(self) -> None:
+        self._timer = None
+        if self._acks is not None and not self._acks.channel.is_closed:
             self._resizing = self._tasks.run_once(self.name, self._resize, self._change_failed)
 
     async def _resize(self) -> None:
@@ -274,6 +291,9 @@ class WindowReader:
                         self.consuming = False
             source = self.window.source.value
             self.observe.said("window.resized", source=source, before=before, prefetch=after)
+            asyncio.get_running_loop().call_soon(
+                self._plan_resize
+            )  # messages that came meanwhile planned none
         except CONNECTION_ERRORS:
             await self._close_changing()
 
@@ -319,28 +339,29 @@ class WindowReader:
                 deleted.append(consumer.queue)
         return deleted
 
-    def _callback(self, consumer: Consumer) -> Callable[[DeliveredMessage], Any]:
+    def _callback(self, consumer: Consumer, gate: Gate) -> Take:
         deliver, source, queue = self.deliver, self.window.source, consumer.queue
-        gate = self._gate
-        if gate is None:
-            raise RuntimeError("a consumer without a channel")
         counted = Returns.NONE
         if self.window.counted:
             counted = Returns.FAILED if counts_only_failures(consumer.acks.channel) else Returns.ALL
 
-        async def take(message: DeliveredMessage) -> None:
+        def take(message: DeliveredMessage) -> None:
             tag = message.delivery_tag or 0
-            size_bytes = gate.ticketed(tag)
+            size_bytes = gate.charge(tag)
             consumer.handed_over()
             ticket = ChannelTicket(consumer, gate, tag)
             if consumer.leaving and self.budget.is_over():
-                await ticket.requeue()
+                self._settle(ticket.requeue)
                 return
             try:
                 deliver(source, Incoming(raw_message(message, queue, counted), ticket))
+                self._note_size(size_bytes)
             except Exception as error:  # a bug: the message comes again, and goes to suspect if that repeats
                 self.observe.task_failed(self.name, error)
-                await ticket.reject()
-            self._note_size(size_bytes)
+                self._settle(ticket.reject)
 
         return take
+
+    def _settle(self, step: Step) -> None:
+        """Settle a message beside the connection's reader, which must not wait for its writer."""
+        self._tasks.run_once(self.name, step, self._change_failed)

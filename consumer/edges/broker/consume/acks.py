@@ -16,8 +16,8 @@ from aiormq.channel import Channel
 from pamqp import frame
 from pamqp.commands import Basic
 
-from consumer.edges.broker.byte_budget import Gate
 from consumer.edges.broker.connection.connect import CONNECTION_ERRORS, closable
+from consumer.edges.broker.consume.gate import Gate
 from consumer.ports import BrokerReports
 from consumer.tasks import error_of
 

@@ -12,7 +12,7 @@ from pamqp import frame
 from pamqp.commands import Basic
 from prometheus_client import CollectorRegistry
 
-from consumer.edges.broker.acks import Acks
+from consumer.edges.broker.consume.acks import Acks
 from consumer.flow.observe.observer import Observer
 from metrics.series import Series
 

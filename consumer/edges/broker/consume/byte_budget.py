@@ -1,6 +1,6 @@
 """Bound the bytes of the messages in hand, by pausing the reader while there are too many.
 
-Data flow: the connection's reader -> Gate.put (one for each channel) -> the library's queue of the channel;
+Data flow: the connection's reader -> Gate.put (one for each channel) -> ByteBudget.room -> the consumer;
 a ticket that is settled, or dropped unsettled -> Gate.release -> ByteBudget -> the reader goes on.
 
 A prefetch counts messages, and a producer chooses their size. So the header of each message, which contains
@@ -10,8 +10,7 @@ fills up: back-pressure by TCP. Our heartbeats continue, and the missing ones of
 RabbitMQ closes a connection that it cannot write to for 15 to 30 s. So a wait ends after :data:`LONGEST_S`,
 and lets :data:`TRICKLE_BYTES` pass.
 
-Source: aiormq ``Connection`` (its reader awaits ``channel.frames.put``), ``Channel._read_content``; RabbitMQ
-"Networking", ``send_timeout``; fault 88.
+Source: RabbitMQ "Networking", ``send_timeout``; fault 88.
 """
 
 from __future__ import annotations
@@ -20,12 +19,8 @@ import asyncio
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
 
-from aiormq.channel import Channel
 from aiormq.connection import Connection
-from pamqp.body import ContentBody
-from pamqp.commands import Basic
 from pamqp.header import ContentHeader
 
 LONGEST_S = 8.0  #: longest time without reading
@@ -129,69 +124,3 @@ class WindowBytes:
     def give_back(self, cost: int) -> None:
         """Count a message that is in hand no more."""
         self.held -= cost
-
-
-class Gate:
-    """Lets one channel's messages through, and keeps the charge of each by its delivery tag."""
-
-    def __init__(self, channel: Channel, budget: ByteBudget, window: WindowBytes | None = None) -> None:
-        """Put the gate between the connection's reader and *channel*; *window* counts the same bytes."""
-        self.budget = budget
-        self._window = WindowBytes() if window is None else window
-        self._channel = channel
-        self._frames = channel.frames
-        self._tag = 0  #: tag of the message whose frames are arriving
-        self._left = 0  #: bytes of its body to come
-        self._ticketed = 0  #: highest tag with a ticket, whose holder releases it
-        self._charges: dict[int, int] = {}
-        channel.frames.put = self.put  # type: ignore[method-assign]  # all frames of the channel come this way
-        self._closing = channel.closing
-        self._closing.add_done_callback(lambda _: self._close())
-
-    async def put(self, item: tuple[int, Any]) -> None:
-        """Pass a frame on; the header of a message waits until the message fits."""
-        size, frame = item
-        if isinstance(frame, ContentBody):
-            self._count_body(len(frame.value or b""))
-        elif isinstance(frame, ContentHeader):
-            cost = self.budget.cost(size, frame)
-            await self.budget.room(cost, self._channel.connection)  # type: ignore[arg-type]  # the real one
-            if self._channel.is_closed:
-                return
-            self._charges[self._tag] = cost
-            self.budget.hold(cost)
-            self._window.hold(cost)
-            self._left = frame.body_size or 0
-            if not self._left:
-                self.budget.completed()
-        elif isinstance(frame, Basic.Deliver):
-            self._tag = frame.delivery_tag or 0
-        self._frames.put_nowait(item)
-
-    def _count_body(self, size: int) -> None:
-        """Count bytes of a body; after the channel's end they are ignored."""
-        if self._left > 0:
-            self._left -= size
-            if self._left <= 0:
-                self.budget.completed()
-
-    def ticketed(self, tag: int) -> int:
-        """Note that the message of *tag* has a ticket; return its charge."""
-        self._ticketed = tag
-        return self._charges.get(tag, 0)
-
-    def release(self, tag: int) -> None:
-        """Give back the charge of *tag*; a second call does nothing."""
-        cost = self._charges.pop(tag, None)
-        if cost is not None:
-            self.budget.give_back(cost, whole=True)
-            self._window.give_back(cost)
-
-    def _close(self) -> None:
-        """Give back the charge of messages without a ticket, which the broker has again."""
-        for tag in [tag for tag in self._charges if tag > self._ticketed]:
-            whole = tag != self._tag or self._left <= 0
-            cost = self._charges.pop(tag)
-            self.budget.give_back(cost, whole=whole)
-            self._window.give_back(cost)
-        self._left = 0

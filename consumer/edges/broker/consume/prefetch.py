@@ -7,8 +7,8 @@ bodies: a window of larger messages takes fewer.
 
 from __future__ import annotations
 
-from consumer.edges.broker.byte_budget import ByteBudget
-from consumer.edges.broker.windows import Window
+from consumer.edges.broker.consume.byte_budget import ByteBudget
+from consumer.edges.broker.consume.windows import Window
 from consumer.ports import Source
 from consumer.settings import Settings
 from topology.plan import inbox_queues, lane_queues
