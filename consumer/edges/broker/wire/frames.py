@@ -49,10 +49,14 @@ carry, so no producer can forge it."""
 HEAD_BYTES = 7  #: of a frame: its type, its channel, and the size of its payload
 PIECE_BYTES = 256 * 1024  #: of the stream that are taken at once, at most
 
-_SIZES = {b"t": 1, b"b": 1, b"B": 1, b"s": 2, b"u": 2, b"I": 4, b"i": 4, b"f": 4, b"D": 5}
-_SIZES |= {b"L": 8, b"l": 8, b"d": 8, b"T": 8, b"V": 0, b"\x00": 0}
-"""Bytes of a value, by its type; values of any other type begin with their own size."""
+_SIZES = {b"D": 5, b"T": 8, b"V": 0, b"\x00": 0}
+"""Bytes of a value that is not a number of fixed size, by its type; all others begin with their own size."""
 
+_NUMBERS = {"t": ">?", "b": ">b", "B": ">B", "s": ">h", "u": ">H", "I": ">i", "i": ">I", "l": ">q", "L": ">q"}
+_FIXED = {ord(kind): struct.Struct(form) for kind, form in (_NUMBERS | {"f": ">f", "d": ">d"}).items()}
+"""Numbers of a fixed size, by the byte of their type, as the library's decoders read them."""
+
+_TEXT = ord("S")
 _TABLE = b"F"
 _NESTED = frozenset({_TABLE, b"A"})
 _SIZE = struct.Struct(">I")
@@ -201,6 +205,28 @@ class _Walk:
         self._left -= 1
         if self._left < 0:
             raise ValueError(f"the headers hold more than {MAX_VALUES} values")
+        data = self._data
+        if at >= end:
+            raise ValueError("a name without its value")
+        fixed = _FIXED.get(data[at])
+        if fixed is not None:
+            after = at + 1 + fixed.size
+            if after > end:
+                raise ValueError("a value is longer than its table")
+            return after, fixed.unpack_from(data, at + 1)[0]
+        if data[at] == _TEXT:
+            after = at + 5 + _SIZE.unpack_from(data, at + 1)[0]
+            if after > end:
+                raise ValueError("a value is longer than its table")
+            text = data[at + 5 : after]
+            try:
+                return after, text.decode()
+            except UnicodeDecodeError:
+                return after, text
+        return self._other(at, end, depth)
+
+    def _other(self, at: int, end: int, depth: int) -> tuple[int, FieldValue]:
+        """Return the end of a value of a rarer type, and the value."""
         data = self._data
         kind, start = data[at : at + 1], at + 1
         size = _SIZES.get(kind)
