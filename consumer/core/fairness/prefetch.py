@@ -44,8 +44,8 @@ class Prefetch:
     def due_at(self, now: float) -> float | None:
         """Return when :meth:`change` should set a new prefetch, in monotonic seconds; None: it fits.
 
-        A later time than *now* is that of a window which has been filled since its last change. No further
-        message may come by then, if those in hand stay there for long.
+        A time after *now* is returned once as many messages as one queue may have in hand have come since the
+        last change: a queue may be full then, and no further message come while those stay in hand.
         """
         if self.room_bytes is None:
             return None

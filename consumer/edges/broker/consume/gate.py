@@ -46,27 +46,37 @@ class Gate:
         self._closing = channel.closing
         self._closing.add_done_callback(lambda _: self._close())
 
-    async def consume(self, queue: str, take: Take, *, timeout_s: float) -> str:
-        """Consume *queue* until the consumer is cancelled; return the consumer's tag."""
+    def name(self, queue: str, take: Take) -> str:
+        """Return the tag of a new consumer of *queue*, whose messages *take* gets from now on."""
         self._names += 1
         tag = f"{queue}.{self._names}"
         self._takes[tag] = take
-        await self._channel.basic_consume(queue, _unused, no_ack=False, consumer_tag=tag, timeout=timeout_s)
         return tag
+
+    async def consume(self, queue: str, tag: str, *, timeout_s: float) -> None:
+        """Consume *queue* by the consumer *tag*, until that is cancelled."""
+        await self._channel.basic_consume(queue, _unused, no_ack=False, consumer_tag=tag, timeout=timeout_s)
 
     async def put(self, item: tuple[int, Any]) -> None:
         """Take the next frame; the header of a message waits until the message fits."""
         size, frame = item
         if isinstance(frame, Basic.Deliver):
-            self._deliver = frame
+            self._deliver = None if self._channel.is_closed else frame
         elif self._deliver is not None and isinstance(frame, ContentHeader):
             await self._begin(self._deliver, frame, size)
         elif self._deliver is not None and isinstance(frame, ContentBody):
             self._add(self._deliver, frame.value or b"")
         else:
-            if isinstance(frame, Basic.Cancel | Basic.CancelOk):
-                self._takes.pop(frame.consumer_tag or "", None)
-            self._frames.put_nowait(item)
+            self._pass_on(item)
+
+    def _pass_on(self, item: tuple[int, Any]) -> None:
+        """Give a frame to the library; drop content of a channel that has closed, as nobody reads it."""
+        _, frame = item
+        if isinstance(frame, ContentHeader | ContentBody) and self._channel.is_closed:
+            return
+        if isinstance(frame, Basic.Cancel | Basic.CancelOk):
+            self._takes.pop(frame.consumer_tag or "", None)
+        self._frames.put_nowait(item)
 
     async def _begin(self, deliver: Basic.Deliver, header: ContentHeader, size: int) -> None:
         """Take the header of a message, which contains its size."""

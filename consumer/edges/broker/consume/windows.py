@@ -148,6 +148,7 @@ class WindowReader:
     def _take_over(self, channel: Channel) -> None:
         self._acks, cancelled = Acks(channel, self.observe, on_failure=self._acks_failed), asyncio.Event()
         self._changing = False
+        self._forget_plan()
         self._gate = Gate(channel, self.budget, self.in_hand)
         self._turn = asyncio.Lock()
         self._cancelled = cancelled
@@ -242,31 +243,39 @@ class WindowReader:
         await acks.channel.basic_qos(prefetch_count=self._prefetch.value, timeout=CALL_S)
         for queue in self.window.queues:
             consumer = Consumer(queue, acks, on_settled=on_settled)
-            tag = await gate.consume(queue, self._callback(consumer, gate), timeout_s=CALL_S)
-            self._consumers[tag] = consumer
+            tag = gate.name(queue, self._callback(consumer, gate))
+            self._consumers[tag] = consumer  # known before its first message, and before its cancellation
+            await gate.consume(queue, tag, timeout_s=CALL_S)
         self.consuming = True
 
     def _note_size(self, size_bytes: int) -> None:
         """Adapt the prefetch to the sizes of messages."""
         self._prefetch.add(size_bytes)
-        if self._timer is None and (self._resizing is None or self._resizing.done()):
-            self._plan_resize()
+        self._plan_resize()
 
     def _plan_resize(self) -> None:
         """Set another prefetch once it is due, even if no message comes by then."""
+        if self._resizing is not None and not self._resizing.done():
+            return
         loop = asyncio.get_running_loop()
         due_at = self._prefetch.due_at(loop.time())
-        if due_at is None or self._timer is not None:
+        if due_at is None:
             return
-        if due_at > loop.time():
-            self._timer = loop.call_at(due_at, self._resize_now)
-        else:
-            self._resize_now()
-
-    def _resize_now(self) -> None:
-        self._timer = None
-        if self._acks is not None and not self._acks.channel.is_closed:
+        if due_at <= loop.time():
+            self._forget_plan()
             self._resizing = self._tasks.run_once(self.name, self._resize, self._change_failed)
+        elif self._timer is None:
+            self._timer = loop.call_at(due_at, self._plan_again)
+
+    def _plan_again(self) -> None:
+        self._forget_plan()
+        if self._acks is not None and not self._acks.channel.is_closed:
+            self._plan_resize()
+
+    def _forget_plan(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
 
     async def _resize(self) -> None:
         """Consume again with another prefetch, which the broker cannot change otherwise.
@@ -281,8 +290,11 @@ class WindowReader:
                 channel = acks.channel
                 if channel.is_closed or acks is not self._acks or not channel.consumers:
                     return
-                before = self._prefetch.value
-                after = self._prefetch.change(asyncio.get_running_loop().time())
+                now = asyncio.get_running_loop().time()
+                due_at = self._prefetch.due_at(now)
+                if due_at is None or due_at > now:
+                    return
+                before, after = self._prefetch.value, self._prefetch.change(now)
                 with self._change():
                     await self._leave_off(channel)
                     if self.wanted():
@@ -291,9 +303,8 @@ class WindowReader:
                         self.consuming = False
             source = self.window.source.value
             self.observe.said("window.resized", source=source, before=before, prefetch=after)
-            asyncio.get_running_loop().call_soon(
-                self._plan_resize
-            )  # messages that came meanwhile planned none
+            # The messages that came meanwhile have planned nothing.
+            asyncio.get_running_loop().call_soon(self._plan_again)
         except CONNECTION_ERRORS:
             await self._close_changing()
 
@@ -354,8 +365,8 @@ class WindowReader:
                 self._settle(ticket.requeue)
                 return
             try:
-                deliver(source, Incoming(raw_message(message, queue, counted), ticket))
                 self._note_size(size_bytes)
+                deliver(source, Incoming(raw_message(message, queue, counted), ticket))
             except Exception as error:  # a bug: the message comes again, and goes to suspect if that repeats
                 self.observe.task_failed(self.name, error)
                 self._settle(ticket.reject)

@@ -37,7 +37,7 @@ MAX_DEPTH = 256
 """Levels of tables and arrays within the header table."""
 
 TURN_S = 0.01
-"""Seconds for which frames are read and decoded without a turn of the loop: some 300 events of 1 kB.
+"""Seconds for which frames are read, and their messages taken in hand, without a turn of the loop.
 
 After a stall, the next event of a quiet tenant is behind all messages that the broker had sent before: with
 half of this time, it waited twice as long until it was read."""
@@ -116,7 +116,7 @@ class PacedReceiver(FrameReceiver):
         if not self.started and data.startswith(b"AMQP"):
             raise ProtocolSyntaxError("Unexpected AMQP protocol header")
         self.started = True
-        end = at + HEAD_BYTES + _SIZE.unpack_from(data, at + 3)[0] + 1
+        end = at + _frame_bytes(data, at)
         if len(data) < end:
             return None
         self._at = end
@@ -126,22 +126,30 @@ class PacedReceiver(FrameReceiver):
             raise InvalidFrameError(str(error)) from error
 
     async def _read_on(self) -> None:
-        """Wait for the next piece of the stream."""
+        """Wait for the next piece of the stream, or for the rest of a frame that has begun to arrive."""
         rest, reader = self._data[self._at :], self.reader
         if reader.at_eof() and not rest:
             raise StopAsyncIteration
         try:
-            piece = await reader.read(PIECE_BYTES)
+            if len(rest) < HEAD_BYTES:
+                piece = await reader.read(PIECE_BYTES)
+            else:  # a frame without a bound of its size may need many pieces: the stream joins them once
+                piece = await reader.readexactly(_frame_bytes(rest, 0) - len(rest))
         except OSError as error:
             raise AMQPConnectionError(f"Server communication error: {error!r}") from error
+        except asyncio.IncompleteReadError as error:
+            raise AMQPConnectionError("Server connection unexpectedly closed within a frame") from error
         if not piece:
-            raise AMQPConnectionError(
-                f"Server connection unexpectedly closed, after {len(rest)} bytes of a frame"
-            )
+            raise AMQPConnectionError("Server connection unexpectedly closed")
         self._data, self._at = rest + piece, 0
 
     def _end_turn(self) -> None:
         self._until = None
+
+
+def _frame_bytes(data: bytes, at: int) -> int:
+    """Return the size of the frame whose head begins at *at*: head, payload, and the byte at its end."""
+    return HEAD_BYTES + int(_SIZE.unpack_from(data, at + 3)[0]) + 1
 
 
 def short_str(value: bytes) -> tuple[int, str]:

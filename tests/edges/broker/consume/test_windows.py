@@ -10,7 +10,7 @@ from prometheus_client import CollectorRegistry
 
 from consumer.core.errors import BrokerUnavailable
 from consumer.edges.broker.broker_ports import BrokerOptions, BrokerPorts
-from consumer.edges.broker.connection.connect import AmqpOptions
+from consumer.edges.broker.connection.connect import AmqpOptions, underlay
 from consumer.edges.broker.consume.prefetch import windows
 from consumer.edges.broker.consume.windows import Window, WindowReader
 from consumer.edges.broker.edge import BrokerEdge, EdgeOptions
@@ -81,6 +81,35 @@ async def test_a_forged_count_of_returns_is_never_believed(
         await end([running])
 
     assert [first.message.delivery_count, again.message.delivery_count] == counts
+
+
+async def test_a_message_that_the_flow_cannot_take_comes_again(vhost: str) -> None:
+    """A bug of ours rejects one message: the connection, and the messages behind it, go on."""
+    taken: asyncio.Queue[Incoming] = asyncio.Queue()
+    failures = [ValueError("a bug")]
+
+    def take(_source: Source, incoming: Incoming) -> None:
+        if failures and incoming.message.body == b"1":
+            raise failures.pop()
+        taken.put_nowait(incoming)
+
+    reader = WindowReader(
+        Window(source=Source.LANE, queues=LANES, prefetch=10), _observer(), take, lambda: None, lambda: True
+    )
+    async with asyncio.timeout(PATIENCE_S), standing(vhost, SMALL) as live, connected(vhost) as connection:
+        running = asyncio.create_task(reader.run(connection))
+        for body in (b"1", b"2"):
+            await live.publish("", LANES[0], body)
+        both = [await taken.get() for _ in range(2)]
+        for incoming in both:
+            await incoming.ticket.ack()
+        await reader.flush()
+        assert not underlay(connection).is_closed
+        await end([running])
+
+    assert failures == []
+    assert sorted(one.message.body for one in both) == [b"1", b"2"]
+    assert {one.message.body: one.message.redelivered for one in both} == {b"1": True, b"2": False}
 
 
 def _settings(queue_type: str) -> Settings:

@@ -6,7 +6,9 @@ import asyncio
 from collections.abc import Sequence
 from itertools import pairwise
 
+import pytest
 from aiormq.connection import ReceivedFrame
+from aiormq.exceptions import AMQPConnectionError
 from hypothesis import given
 from hypothesis import strategies as st
 from pamqp.body import ContentBody
@@ -95,21 +97,54 @@ def test_any_stream_in_any_pieces_is_read_as_the_library_reads_it(
     assert (ours[-1] == theirs[-1]) or {ours[-1], theirs[-1]} == {"AMQPConnectionError", "StopAsyncIteration"}
 
 
-async def test_frames_that_arrived_together_need_no_wait() -> None:
-    """A piece with many frames is read without a turn of the loop between them."""
-    reader = asyncio.StreamReader()
+async def test_frames_that_arrived_together_take_one_read() -> None:
+    """The library reads three times for each frame."""
+    reader = Counted()
     reader.feed_data(marshal(ContentBody(b"x"), 1) * 100)
-    receiver, turns = frames.PacedReceiver(reader), 0
+    receiver = frames.PacedReceiver(reader)
 
-    async def others() -> None:
-        nonlocal turns
-        while True:
-            turns += 1
-            await asyncio.sleep(0)
+    found = [await receiver.get_frame() for _ in range(100)]
 
-    waiting = asyncio.ensure_future(others())
-    for _ in range(100):
-        await receiver.get_frame()
-    waiting.cancel()
+    assert len(found) == 100
+    assert reader.reads == 1
 
-    assert turns <= 1
+
+async def test_a_large_frame_is_joined_once() -> None:
+    """A frame may come in hundreds of pieces; each is copied a few times at most."""
+    reader = Counted()
+    data = marshal(ContentBody(bytes(1_000_000)), 1) + marshal(ContentBody(b"next"), 1)
+    receiver = frames.PacedReceiver(reader)
+    reading = asyncio.create_task(receiver.get_frame())
+    for start in range(0, len(data), 1_448):
+        reader.feed_data(data[start : start + 1_448])
+        await asyncio.sleep(0)
+    _, _, large = await reading
+    _, _, following = await receiver.get_frame()
+
+    assert isinstance(large, ContentBody)
+    assert isinstance(following, ContentBody)
+    assert (large.value, following.value) == (bytes(1_000_000), b"next")
+    assert reader.reads <= 4
+
+
+async def test_a_reset_is_an_error_of_the_connection() -> None:
+    """The library's reader turns each error of the socket into its own; so does ours."""
+    reader = asyncio.StreamReader()
+    reader.set_exception(ConnectionResetError())
+
+    with pytest.raises(AMQPConnectionError):
+        await frames.PacedReceiver(reader).get_frame()
+
+
+class Counted(asyncio.StreamReader):
+    """A stream that counts the reads."""
+
+    reads = 0
+
+    async def read(self, n: int = -1) -> bytes:
+        self.reads += 1
+        return await super().read(n)
+
+    async def readexactly(self, n: int) -> bytes:
+        self.reads += 1
+        return await super().readexactly(n)
