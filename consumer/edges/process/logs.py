@@ -150,7 +150,9 @@ def _line_logger(lowest: str, render: Render) -> type[structlog.BoundLoggerBase]
 
         return log
 
-    return type("LineLogger", (structlog.BoundLoggerBase,), {level: method(level) for level in LEVELS})
+    methods = {level: method(level) for level in LEVELS}
+    is_debugging = LEVELS["debug"] >= LEVELS[lowest]
+    return type("LineLogger", (structlog.BoundLoggerBase,), {**methods, "is_debugging": is_debugging})
 
 
 def _render(level: str, fields: dict[str, Any]) -> bytes:

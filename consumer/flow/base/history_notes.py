@@ -109,8 +109,11 @@ class HistoryNotes:
         """A delivery message was made for a target that may not be sent now; no attempt is spent."""
         if self._history is None or (message.held and wait_s < LONG_WAIT_S):
             return
-        row = self._row(Step.DEFERRED, message.event, subscription.id)
-        self._history.note(row._replace(reason=reason, wait_ms=wait_s * 1000))
+        event, target = message.event, subscription.id
+        ids = (event.id, event.tenant, event.type, target, delivery_id(event.id, target))
+        self._history.note(
+            HistoryRow(self._now(), Step.DEFERRED.value, *ids, wait_ms=wait_s * 1000, reason=reason)
+        )
 
     def parked(self, parked: ParkedRow) -> None:
         """An entry was parked."""

@@ -113,7 +113,7 @@ class FanOut:
             raise
         job.started(takes_slot=not all(target.waits for target in sends))
         if stored and sends:
-            await _beside(self._send(message, sends, body, results), together(stored))
+            await self._send_beside(together(stored), message, sends, body, results)
         else:
             await self._send(message, sends, body, results)
         return True
@@ -152,6 +152,26 @@ class FanOut:
             results.append(await self.attempts.make(message, sends[0], body))
         else:
             results += await asyncio.gather(*(self.attempts.make(message, t, body) for t in sends))
+
+    async def _send_beside(
+        self,
+        storing: Awaitable[None],
+        message: DeliveryMessage,
+        sends: Sequence[Target],
+        body: bytes,
+        results: list[Result],
+    ) -> None:
+        """Make every request and store beside them; add the results once all have ended.
+
+        Raises:
+            Exception: the first error of a step.
+        """
+        sending = (self.attempts.make(message, target, body) for target in sends)
+        ended = await asyncio.gather(*sending, storing, return_exceptions=True)
+        results += [one for one in ended if isinstance(one, Result)]
+        for error in ended:
+            if isinstance(error, BaseException):
+                raise error
 
     def _admit(
         self, message: DeliveryMessage, to: Sequence[Subscription], *, fresh: bool, now: float
@@ -274,10 +294,3 @@ def _note_ends(job: Job, results: Sequence[Result]) -> None:
             job.targets.close(Step.DELIVERED)
         elif isinstance(result.verdict, Drop):
             job.targets.close(Step.CANCELLED)
-
-
-async def _beside(sending: Awaitable[None], storing: Awaitable[None]) -> None:
-    """Return once both have ended; then raise the error of one of them, if any."""
-    for error in await asyncio.gather(sending, storing, return_exceptions=True):
-        if error is not None:
-            raise error

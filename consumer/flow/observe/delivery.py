@@ -61,6 +61,8 @@ class DeliveryReporter(Reporter):
 
     def __init__(self, series: Series, log: Any, subscriptions: int = MAX_SUBSCRIPTIONS) -> None:
         super().__init__(series, log)
+        #: whether lines of level debug are written: their fields cost more than the rest of a report
+        self._is_debugging = bool(getattr(log, "is_debugging", True))
         self.troubles = Troubles(series, subscriptions, self._totals)
         self._book = self.troubles.book
         self.orphans = OrphanReporter(series, log, self._fault_log())
@@ -163,6 +165,8 @@ class DeliveryReporter(Reporter):
 
     def started(self, event: Event, subscription: Subscription) -> None:
         """Log the start of a delivery's first attempt, with the policy of its retries."""
+        if not self._is_debugging:
+            return
         self._log.debug(
             "delivery.started",
             event_id=event.id,
@@ -275,6 +279,8 @@ class DeliveryReporter(Reporter):
             self._owed.saw(max(event.arrived_at, owed_since))
         self._book.held(subscription.id, reason)
         self._book.waits(subscription.id, until, event.arrived_at)
+        if not self._is_debugging:
+            return
         self._log.debug(
             "delivery.deferred",
             event_id=event.id,

@@ -176,6 +176,7 @@ def test_lines_below_the_level_are_left_out(level: str, seen: list[str]) -> None
         getattr(log, name)("x.y")
 
     assert [line["level"] for line in stream.lines()] == seen
+    assert log.is_debugging == ("debug" in seen)  # a reporter makes no fields for lines that are left out
 
 
 @pytest.mark.parametrize(
