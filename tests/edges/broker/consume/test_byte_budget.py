@@ -44,7 +44,7 @@ class Reading:
 
     async def waits(self) -> None:
         """Return once a message waits for room."""
-        while not self.budget.is_waiting():  # noqa: ASYNC110  it tells its state by a call only
+        while not self.budget.is_waiting():  # noqa: ASYNC110  its state is seen by a call only
             await asyncio.sleep(0.01)
 
 
@@ -161,7 +161,7 @@ async def test_messages_of_a_lost_channel_are_charged_while_in_work(vhost: str) 
         while not reading.taken.empty():
             reading.taken.get_nowait()
         del held[0]
-        while reading.budget.held_bytes > one:  # noqa: ASYNC110  it tells its state by a call only
+        while reading.budget.held_bytes > one:  # noqa: ASYNC110  its state is seen by a call only
             await asyncio.sleep(0.01)
 
         assert reading.budget.held_bytes == reading.reader.in_hand.held == one

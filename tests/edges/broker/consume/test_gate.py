@@ -149,7 +149,7 @@ async def test_a_header_that_waits_for_room_as_its_channel_closes_is_charged_not
     deliver, header, body = frames(gated.tag, 2, [b"second"])
     await gated.gate.put(deliver)
     waiting = asyncio.create_task(gated.gate.put(header))
-    while not gated.budget.is_waiting():  # noqa: ASYNC110  it tells its state by a call only
+    while not gated.budget.is_waiting():  # noqa: ASYNC110  its state is seen by a call only
         await asyncio.sleep(0)
 
     await gated.close()
