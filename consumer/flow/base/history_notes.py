@@ -7,7 +7,7 @@ request: a row costs about 2 µs, and with ``keep = off`` each call returns at o
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final
+from typing import Any, Final
 
 from consumer.core.history.records import ANSWER_BYTES, DETAIL_MAX, HistoryRow, Keep, Step
 from consumer.core.message.delivery import DeliveryMessage
@@ -109,10 +109,9 @@ class HistoryNotes:
         """A delivery message was made for a target that may not be sent now; no attempt is spent."""
         if self._history is None or (message.held and wait_s < LONG_WAIT_S):
             return
-        event, target = message.event, subscription.id
-        ids = (event.id, event.tenant, event.type, target, delivery_id(event.id, target))
+        wait_ms = wait_s * 1000
         self._history.note(
-            HistoryRow(self._now(), Step.DEFERRED.value, *ids, wait_ms=wait_s * 1000, reason=reason)
+            self._row(Step.DEFERRED, message.event, subscription.id, wait_ms=wait_ms, reason=reason)
         )
 
     def parked(self, parked: ParkedRow) -> None:
@@ -138,20 +137,21 @@ class HistoryNotes:
     def cancelled(self, event: Event, target: str, detail: str) -> None:
         """Nothing more is owed to *target*."""
         if self._history is not None:
-            row = self._row(Step.CANCELLED, event, target)
-            self._history.note(row._replace(detail=printable(detail)[:DETAIL_MAX]))
+            shown = printable(detail)[:DETAIL_MAX]
+            self._history.note(self._row(Step.CANCELLED, event, target, detail=shown))
 
     def replayed(self, message: DeliveryMessage, age_s: float | None) -> None:
         """A parked delivery is on its way again; *age_s* is how long it was parked, if that is known."""
         if self._history is None:
             return
+        wait_ms = None if age_s is None else age_s * 1000
         for target in message.targets:
-            row = self._row(Step.REPLAYED, message.event, target)
-            self._history.note(row._replace(wait_ms=None if age_s is None else age_s * 1000))
+            self._history.note(self._row(Step.REPLAYED, message.event, target, wait_ms=wait_ms))
 
-    def _row(self, step: Step, event: Event, target: str) -> HistoryRow:
-        delivery = delivery_id(event.id, target)
-        return HistoryRow(self._now(), step.value, event.id, event.tenant, event.type, target, delivery)
+    def _row(self, step: Step, event: Event, target: str, **more: Any) -> HistoryRow:
+        """Return a row of now; *more* are further fields."""
+        ids = event.id, event.tenant, event.type, target, delivery_id(event.id, target)
+        return HistoryRow(self._now(), step.value, *ids, **more)
 
 
 def _of(verdict: Verdict, ended_at: float) -> tuple[str, float | None]:

@@ -90,19 +90,18 @@ class Gate:
         self._window.hold(cost)
         self._header, self._body, self._left = header, [], header.body_size or 0
         if not self._left:
-            self._complete(deliver, b"")
+            self._complete(deliver)
 
     def _add(self, deliver: Basic.Deliver, part: bytes) -> None:
         """Take a part of the body."""
+        self._body.append(part)
         self._left -= len(part)
-        if self._left > 0:
-            self._body.append(part)
-        else:
-            self._complete(deliver, b"".join((*self._body, part)) if self._body else part)
+        if self._left <= 0:
+            self._complete(deliver)
 
-    def _complete(self, deliver: Basic.Deliver, body: bytes) -> None:
+    def _complete(self, deliver: Basic.Deliver) -> None:
         self.budget.completed()
-        self._deliver, self._body = None, []
+        body, self._deliver, self._body = b"".join(self._body), None, []
         take = self._takes.get(deliver.consumer_tag or "")
         if take is None:  # no consumer of ours: the broker keeps it until the channel closes
             self.release(deliver.delivery_tag or 0)

@@ -12,7 +12,7 @@ from pamqp import frame
 from pamqp.commands import Basic
 from prometheus_client import CollectorRegistry
 
-from consumer.edges.broker.consume.acks import Acks
+from consumer.edges.broker.consume.acks import MOST_SENT, Acks
 from consumer.flow.observe.observer import Observer
 from metrics.series import Series
 
@@ -51,36 +51,10 @@ class StrictBroker:
         self.outstanding.discard(tag)
 
 
-@given(st.permutations(range(1, 13)), st.sets(st.integers(0, 11)), st.sets(st.integers(1, 12)))
-async def test_every_tag_is_settled_once_in_any_order(
-    order: list[int], flush_after: set[int], requeued: set[int]
-) -> None:
-    """Faults 61, 67: no order of acks, nacks and flushes names a tag twice or settles one that is in hand."""
-    broker = StrictBroker(len(order))
-    acks = Acks(cast(Channel, broker), Observer(Series(CollectorRegistry())))
-    settled: set[int] = set()
-    for step, tag in enumerate(order):
-        settled.add(tag)
-        if tag in requeued:
-            await acks.requeue(tag)
-        else:
-            acks.ack(tag)
-        if step in flush_after:
-            await acks.flush()
-            assert broker.outstanding == set(order) - settled
-
-    await acks.flush()
-
-    assert not broker.outstanding
-
-
-@given(
-    st.permutations(range(1, 13)), st.sets(st.integers(0, 11)), st.sets(st.integers(1, 12)), st.integers(0, 4)
-)
-async def test_a_gap_that_stays_costs_no_memory(
-    order: list[int], flush_after: set[int], requeued: set[int], most_sent: int
-) -> None:
-    """Fault 61: past a bound the run is given up, each tag is sent by itself, and still only once."""
+async def settled_in(
+    order: list[int], flush_after: set[int], requeued: set[int], most_sent: int = MOST_SENT
+) -> StrictBroker:
+    """Settle the tags in an order, flush after some steps and at the end; return the broker."""
     broker = StrictBroker(len(order))
     acks = Acks(cast(Channel, broker), Observer(Series(CollectorRegistry())), most_sent=most_sent)
     settled: set[int] = set()
@@ -94,8 +68,28 @@ async def test_a_gap_that_stays_costs_no_memory(
             await acks.flush()
             assert broker.outstanding == set(order) - settled
         assert len(acks._sent) <= most_sent
-
     await acks.flush()
+    return broker
+
+
+@given(st.permutations(range(1, 13)), st.sets(st.integers(0, 11)), st.sets(st.integers(1, 12)))
+async def test_every_tag_is_settled_once_in_any_order(
+    order: list[int], flush_after: set[int], requeued: set[int]
+) -> None:
+    """Faults 61, 67: no order of acks, nacks and flushes names a tag twice or settles one that is in hand."""
+    broker = await settled_in(order, flush_after, requeued)
+
+    assert not broker.outstanding
+
+
+@given(
+    st.permutations(range(1, 13)), st.sets(st.integers(0, 11)), st.sets(st.integers(1, 12)), st.integers(0, 4)
+)
+async def test_a_gap_that_stays_costs_no_memory(
+    order: list[int], flush_after: set[int], requeued: set[int], most_sent: int
+) -> None:
+    """Fault 61: past a bound the run is given up, each tag is sent by itself, and still only once."""
+    broker = await settled_in(order, flush_after, requeued, most_sent)
 
     assert not broker.outstanding
 
