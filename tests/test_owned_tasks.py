@@ -24,6 +24,7 @@ OTHERS = {
     "consumer/daemon/life.py": (3, AWAITED),
     "consumer/daemon/start_report.py": (1, AWAITED),
     "consumer/edges/broker/consume/acks.py": (1, WATCHED),
+    "consumer/edges/broker/consume/windows.py": (1, AWAITED),
     "consumer/edges/broker/connection/connect.py": (1, AWAITED),
     "consumer/edges/broker/connection/quorum_watch.py": (1, AWAITED),
     "consumer/edges/broker/connection/server.py": (1, REPORTS),

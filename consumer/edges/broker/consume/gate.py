@@ -53,9 +53,9 @@ class Gate:
         self._takes[tag] = take
         return tag
 
-    async def consume(self, queue: str, tag: str, *, timeout_s: float) -> None:
+    async def consume(self, queue: str, tag: str) -> None:
         """Consume *queue* by the consumer *tag*, until that is cancelled."""
-        await self._channel.basic_consume(queue, _unused, no_ack=False, consumer_tag=tag, timeout=timeout_s)
+        await self._channel.basic_consume(queue, _unused, no_ack=False, consumer_tag=tag)
 
     async def put(self, item: tuple[int, Any]) -> None:
         """Take the next frame; the header of a message waits until the message fits."""

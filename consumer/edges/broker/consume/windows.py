@@ -6,9 +6,10 @@ A consumer callback only passes the message on: it runs within the connection's 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from typing import Any
 
 from aio_pika.abc import AbstractConnection
 from aiormq.abc import ChannelFrame, DeliveredMessage
@@ -205,22 +206,29 @@ class WindowReader:
         async with channel.lock:
             await channel.write_queue.put(ChannelFrame.marshall(channel.number, frames))
             for _ in tags:
-                await self._answer(channel)
-
-    async def _answer(self, channel: Channel) -> None:
-        """Wait for one answer; if none comes although no message waits for memory, close the channel."""
-        waited_s = 0.0
-        while waited_s < CALL_S:
-            try:
-                async with asyncio.timeout(LOOK_S):
-                    await channel.rpc_frames.get()
-            except TimeoutError:
-                waited_s += 0.0 if self.budget.is_waiting() else LOOK_S
-            else:
+                await self._answer(channel.rpc_frames.get(), channel)
                 channel.rpc_frames.task_done()
-                return
+
+    async def _answer(self, call: Coroutine[Any, Any, object], channel: Channel) -> None:
+        """Wait for the broker's answer to *call*; if none comes within :data:`CALL_S`, close the channel.
+
+        While messages wait for memory, the answer may be behind them: that time does not count.
+
+        Raises:
+            TimeoutError: the broker did not answer.
+        """
+        answered, waited_s = asyncio.ensure_future(call), 0.0
+        try:
+            while waited_s < CALL_S:
+                await asyncio.wait({answered}, timeout=LOOK_S)
+                if answered.done():
+                    await answered
+                    return
+                waited_s += 0.0 if self.budget.is_waiting() else LOOK_S
+        finally:
+            answered.cancel()
         await channel.close(timeout=LOOK_S)
-        raise TimeoutError("the broker does not answer basic.cancel")
+        raise TimeoutError("the broker does not answer")
 
     async def _consume(self, acks: Acks) -> None:
         """Consume from every queue, once all of them exist.
@@ -233,19 +241,20 @@ class WindowReader:
         if self.consuming:
             return
         for queue in self.window.queues:
-            await acks.channel.queue_declare(queue, passive=True, timeout=CALL_S)
+            await self._answer(acks.channel.queue_declare(queue, passive=True), acks.channel)
         await self._add_consumers(acks)
 
     async def _add_consumers(self, acks: Acks) -> None:
         gate, on_settled = self._gate, self._settled if self.window.prefetch == 1 else None
         if gate is None:
             raise RuntimeError("consumers without a channel")
-        await acks.channel.basic_qos(prefetch_count=self._prefetch.value, timeout=CALL_S)
+        channel = acks.channel
+        await self._answer(channel.basic_qos(prefetch_count=self._prefetch.value), channel)
         for queue in self.window.queues:
             consumer = Consumer(queue, acks, on_settled=on_settled)
             tag = gate.name(queue, self._callback(consumer, gate))
             self._consumers[tag] = consumer  # known before its first message, and before its cancellation
-            await gate.consume(queue, tag, timeout_s=CALL_S)
+            await self._answer(gate.consume(queue, tag), channel)
         self.consuming = True
 
     def _note_size(self, size_bytes: int) -> None:

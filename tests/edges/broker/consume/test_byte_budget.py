@@ -11,6 +11,7 @@ from prometheus_client import CollectorRegistry
 
 from consumer.edges.broker.connection.connect import underlay
 from consumer.edges.broker.consume import byte_budget as budget_module
+from consumer.edges.broker.consume import windows as windows_module
 from consumer.edges.broker.consume.byte_budget import ByteBudget
 from consumer.edges.broker.consume.windows import Window, WindowReader
 from consumer.flow.observe.observer import Observer
@@ -28,13 +29,20 @@ LANES = (SMALL.names.lane(0), SMALL.names.lane(1))
 class Reading:
     """A window on its way, and its messages so far."""
 
-    def __init__(self, limit_bytes: int, prefetch: int = 50, room_bytes: float | None = None) -> None:
+    def __init__(
+        self,
+        limit_bytes: int,
+        prefetch: int = 50,
+        room_bytes: float | None = None,
+        queues: tuple[str, ...] = LANES,
+        budget: ByteBudget | None = None,
+    ) -> None:
         self.taken: asyncio.Queue[Incoming] = asyncio.Queue()
-        self.budget = ByteBudget(limit_bytes)
+        self.budget = budget or ByteBudget(limit_bytes)
         self.is_wanted = True
         self.log = RecordingLog()
         self.reader = WindowReader(
-            Window(source=Source.LANE, queues=LANES, prefetch=prefetch, room_bytes=room_bytes),
+            Window(source=Source.LANE, queues=queues, prefetch=prefetch, room_bytes=room_bytes),
             Observer(Series(CollectorRegistry()), self.log),
             lambda _source, incoming: self.taken.put_nowait(incoming),
             lambda: None,
@@ -49,14 +57,18 @@ class Reading:
 
 
 @asynccontextmanager
-async def running(vhost: str, reading: Reading) -> AsyncIterator[Live]:
+async def running(vhost: str, *readings: Reading) -> AsyncIterator[Live]:
+    """Run the windows side by side on one connection, each with its consumers from the start."""
     async with asyncio.timeout(PATIENCE_S), standing(vhost, SMALL) as live, connected(vhost) as connection:
-        task = asyncio.create_task(reading.reader.run(connection))
+        tasks = [asyncio.create_task(reading.reader.run(connection)) for reading in readings]
         try:
+            for reading in readings:
+                while not reading.reader.consuming:  # noqa: ASYNC110  its state is seen by a call only
+                    await asyncio.sleep(0.01)
             yield live
             assert not underlay(connection).is_closed
         finally:
-            await end([task])
+            await end(tasks)
 
 
 async def ready_in_lanes(live: Live) -> int:
@@ -117,6 +129,40 @@ async def test_a_long_wait_lets_some_through_and_keeps_the_connection(
         for incoming in held:
             await incoming.ticket.ack()
         assert reading.budget.held_bytes == 0
+
+
+async def test_an_answer_behind_messages_that_wait_is_waited_for(
+    vhost: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Fault 88: the channel of a window stays, and no message in hand comes twice."""
+    monkeypatch.setattr(windows_module, "CALL_S", LONGEST_S)
+    monkeypatch.setattr(windows_module, "LOOK_S", LONGEST_S / 4)
+    monkeypatch.setattr(budget_module, "LONGEST_S", PATIENCE_S)
+    large = Reading(MIB + 200_000, queues=(LANES[0],))
+    small = Reading(MIB, queues=(LANES[1],), budget=large.budget)
+    async with running(vhost, small, large) as live:
+        await live.publish("", LANES[1], b"in hand")
+        in_hand = await small.taken.get()
+        small.is_wanted = False
+        await small.reader.follow()
+        for _ in range(2):
+            await live.publish("", LANES[0], bytes(MIB))
+        first = await large.taken.get()
+        await large.waits()
+
+        small.is_wanted = True
+        follows = asyncio.create_task(small.reader.follow())
+        await asyncio.wait({follows}, timeout=4 * LONGEST_S)
+        assert not follows.done()
+        await first.ticket.ack()
+        await follows
+        assert small.reader.consuming
+        await live.publish("", LANES[1], b"next")
+        assert (await small.taken.get()).message.body == b"next"
+        await in_hand.ticket.ack()
+
+    assert not small.log.events("window.failed")
+    assert not small.log.events("window.closed")
 
 
 async def test_leaving_off_lifts_the_bound_and_gives_the_excess_back(vhost: str) -> None:

@@ -6,11 +6,13 @@ import asyncio
 from dataclasses import replace
 
 import pytest
+from aiormq.channel import Channel
 from prometheus_client import CollectorRegistry
 
 from consumer.core.errors import BrokerUnavailable
 from consumer.edges.broker.broker_ports import BrokerOptions, BrokerPorts
 from consumer.edges.broker.connection.connect import AmqpOptions, underlay
+from consumer.edges.broker.consume import windows as windows_module
 from consumer.edges.broker.consume.prefetch import windows
 from consumer.edges.broker.consume.windows import Window, WindowReader
 from consumer.edges.broker.edge import BrokerEdge, EdgeOptions
@@ -130,6 +132,39 @@ async def left_off(live: Live, queue: str) -> None:
     """Return once a queue has no consumer; one that still has a message of it counts."""
     while (await standing_in(live, queue))[1]:  # noqa: ASYNC110  the broker tells when asked
         await asyncio.sleep(0.01)
+
+
+@pytest.mark.parametrize("call", ["queue_declare", "basic_qos", "basic_consume"])
+async def test_a_call_without_an_answer_costs_the_channel_alone(
+    vhost: str, monkeypatch: pytest.MonkeyPatch, call: str
+) -> None:
+    """Fault 60: the window is opened anew, on the same connection."""
+    monkeypatch.setattr(windows_module, "CALL_S", 0.2)
+    monkeypatch.setattr(windows_module, "LOOK_S", 0.05)
+    answered, log = getattr(Channel, call), RecordingLog()
+
+    async def silent(channel: Channel, *given: object, **named: object) -> object:
+        monkeypatch.setattr(Channel, call, answered)
+        return await asyncio.Event().wait()
+
+    taken: asyncio.Queue[Incoming] = asyncio.Queue()
+    reader = WindowReader(
+        Window(source=Source.LANE, queues=LANES, prefetch=10),
+        Observer(Series(CollectorRegistry()), log),
+        lambda _source, incoming: taken.put_nowait(incoming),
+        lambda: None,
+        lambda: True,
+    )
+    async with asyncio.timeout(PATIENCE_S), standing(vhost, SMALL) as live, connected(vhost) as connection:
+        await live.publish("", LANES[0])
+        monkeypatch.setattr(Channel, call, silent)
+        running = asyncio.create_task(reader.run(connection))
+        await (await taken.get()).ticket.ack()
+        assert not underlay(connection).is_closed
+        await end([running])
+
+    [failed] = log.events("window.failed")
+    assert failed["detail"] == "the broker does not answer"
 
 
 async def test_the_last_wish_is_done_and_a_window_of_one_has_one(vhost: str) -> None:
