@@ -152,17 +152,20 @@ async def test_long_answers_leave_room_for_fewer_rows() -> None:
     assert desk.dropped("full") == 3
 
 
-async def test_only_the_rows_that_are_refused_are_left_out_and_counted() -> None:
+async def test_only_the_rows_that_are_refused_are_left_out_and_counted(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """The other rows of their batch are written in their order, also if the store is away in between."""
+    monkeypatch.setattr(history_writer, "BATCH_ROWS", 1_000)
     desk = Desk()
-    desk.store.refused = {"ord-7", "ord-8", f"ord-{BATCH_ROWS - 1}"}
+    desk.store.refused = {"ord-7", "ord-8", "ord-999"}
     desk.store.faults = ["", "", "away", *[""] * 5, "unheard"]  # rows 0 to 6 are unheard
-    desk.note(BATCH_ROWS + 2)
+    desk.note(1_002)
 
     assert [await desk.writer.flush() for _ in range(4)] == [False, False, True, True]
 
     assert desk.dropped("refused") == 3
-    assert desk.store.rows == [row(n) for n in range(BATCH_ROWS + 2) if f"ord-{n}" not in desk.store.refused]
+    assert desk.store.rows == [row(n) for n in range(1_002) if f"ord-{n}" not in desk.store.refused]
     assert len(desk.log.events("history.failed")) == 2
     assert len(desk.log.events("history.recovered")) == 1
 
