@@ -15,7 +15,7 @@ from consumer.core.errors import StoreUnavailable
 from consumer.core.history.records import HistoryRow, Query, Step, is_failure
 from consumer.edges.store.history.history_store import HistoryStore, Limits
 from consumer.edges.store.history.postgres_history import BY_AGE
-from consumer.edges.store.history.sqlite_history import FILE_NAME
+from consumer.edges.store.history.sqlite_history import FILE_NAME, ROWS_AT_ONCE
 from consumer.edges.store.history.statements import FUTURE_S
 from tests.support.stores import Place, take_back
 
@@ -175,6 +175,18 @@ async def test_a_batch_that_the_store_can_never_take_is_refused_whole(place: Pla
     await history.write(2, [row(3)])
 
     assert await rows(history) == [row(3)]
+
+
+async def test_a_batch_of_several_statements_is_written_or_refused_whole(place: Place) -> None:
+    """One transaction holds more rows than one statement takes."""
+    history, several = place.open_history(), [row(n) for n in range(ROWS_AT_ONCE + 1)]
+    with pytest.raises(ValueError, match=r"history\.db|postgresql"):
+        await history.write(1, [*several, row(9_999, detail="half a character: \ud800")])
+    assert await rows(history) == []
+
+    await history.write(2, several)
+
+    assert await rows(history, limit=10_000) == several
 
 
 async def test_rows_are_deleted_by_age(place: Place) -> None:

@@ -32,13 +32,14 @@ from consumer.edges.broker.consume.byte_budget import ByteBudget, WindowBytes
 from consumer.edges.broker.consume.gate import Gate, Take
 from consumer.edges.broker.wire.raw_message import Returns, raw_message
 from consumer.ports import BrokerReports, Incoming, Source
-from consumer.tasks import OwnedTasks, Step, TaskHealth
+from consumer.tasks import OwnedTasks, Step, TaskHealth, end
 
 REOPEN_FIRST_S = 0.2
 REOPEN_MAX_S = 5.0
 LOOK_S = 0.5
 UNBOUNDED = 2**63  #: bytes
 CALL_S = 15.0  #: longest wait for an answer of the broker; then the channel is closed and opened again
+FULL_S = 60.0  #: longest wait for an answer behind messages that wait for memory
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -212,22 +213,30 @@ class WindowReader:
     async def _answer(self, call: Coroutine[Any, Any, object], channel: Channel) -> None:
         """Wait for the broker's answer to *call*; if none comes within :data:`CALL_S`, close the channel.
 
-        While messages wait for memory, the answer may be behind them: that time does not count.
+        While messages wait for memory, the answer may be behind them: that time does not count, up to
+        :data:`FULL_S`, as callers that react to back-pressure wait here too.
 
         Raises:
             TimeoutError: the broker did not answer.
+            ConnectionAbortedError: the channel closed meanwhile.
         """
-        answered, waited_s = asyncio.ensure_future(call), 0.0
+        answered, waited_s, full_s = asyncio.ensure_future(call), 0.0, 0.0
         try:
-            while waited_s < CALL_S:
+            while waited_s < CALL_S and full_s < FULL_S:
                 await asyncio.wait({answered}, timeout=LOOK_S)
                 if answered.done():
                     await answered
                     return
-                waited_s += 0.0 if self.budget.is_waiting() else LOOK_S
+                if channel.is_closed:
+                    raise ConnectionAbortedError("the channel closed")
+                if self.budget.is_waiting():
+                    full_s += LOOK_S
+                else:
+                    waited_s += LOOK_S
         finally:
-            answered.cancel()
-        await channel.close(timeout=LOOK_S)
+            await end([answered])
+        with suppress(*CONNECTION_ERRORS):
+            await channel.close(timeout=LOOK_S)
         raise TimeoutError("the broker does not answer")
 
     async def _consume(self, acks: Acks) -> None:

@@ -148,7 +148,7 @@ class HistoryWriter:
 
     def _take(self) -> Sequence[HistoryRow]:
         rows = self._rows
-        batch = list(islice(rows, BATCH_ROWS))
+        batch = list(islice(rows, min(BATCH_ROWS, max(self._rows_max // 4, 1))))
         if len(batch) == len(rows):
             rows.clear()
             self._work.clear()

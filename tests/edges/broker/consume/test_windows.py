@@ -139,13 +139,15 @@ async def test_a_call_without_an_answer_costs_the_channel_alone(
     vhost: str, monkeypatch: pytest.MonkeyPatch, call: str
 ) -> None:
     """Fault 60: the window is opened anew, on the same connection."""
-    monkeypatch.setattr(windows_module, "CALL_S", 0.2)
-    monkeypatch.setattr(windows_module, "LOOK_S", 0.05)
-    answered, log = getattr(Channel, call), RecordingLog()
+    answered, log, call_s = getattr(Channel, call), RecordingLog(), windows_module.CALL_S
 
     async def silent(channel: Channel, *given: object, **named: object) -> object:
         monkeypatch.setattr(Channel, call, answered)
-        return await asyncio.Event().wait()
+        monkeypatch.setattr(windows_module, "CALL_S", 0.1)  # of this call alone
+        try:
+            return await asyncio.Event().wait()
+        finally:
+            monkeypatch.setattr(windows_module, "CALL_S", call_s)
 
     taken: asyncio.Queue[Incoming] = asyncio.Queue()
     reader = WindowReader(
