@@ -152,6 +152,19 @@ async def test_long_answers_leave_room_for_fewer_rows() -> None:
     assert desk.dropped("full") == 3
 
 
+async def test_smaller_batches_are_written_one_after_the_other() -> None:
+    """With long answers a batch has fewer rows; the writer gathers again only when less than one is left."""
+    desk = Desk(answer_bytes=16_384)
+    room = BYTES_MAX // (16_384 + DETAIL_MAX)
+    desk.note(room)
+
+    assert await desk.writer.flush()
+    assert len(desk.store.rows) == room // 4
+    assert await desk.writer._write_all()
+
+    assert room - len(desk.store.rows) < room // 4
+
+
 async def test_only_the_rows_that_are_refused_are_left_out_and_counted(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any, cast
 
+from aio_pika.abc import AbstractConnection
 from aiormq.abc import AbstractChannel, DeliveredMessage
 from pamqp.commands import Basic
 from pamqp.header import ContentHeader
@@ -25,8 +26,9 @@ from tests.support.fakes import RecordingLog
 
 @dataclass(slots=True)
 class Reading:
-    """A window that is read: its messages, its log, and how often it asked for missing queues."""
+    """A window that is read: its connection, its log, and its messages."""
 
+    connection: AbstractConnection
     reader: WindowReader
     log: RecordingLog
     taken: asyncio.Queue[Incoming] = field(default_factory=asyncio.Queue)
@@ -46,7 +48,7 @@ async def reading(url: str, queues: Sequence[str], prefetch: int = 10) -> AsyncI
     connection = await connect(AmqpOptions(urls=(url,)), "test")
     running = asyncio.create_task(reader.run(connection))
     try:
-        yield Reading(reader, log, taken)
+        yield Reading(connection, reader, log, taken)
     finally:
         await end([running])
         await close_quietly(connection)

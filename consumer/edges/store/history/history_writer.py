@@ -61,6 +61,9 @@ class HistoryWriter:
         self._now = now
         self._rows: deque[HistoryRow] = deque()
         self._rows_max = min(ROWS_MAX, BYTES_MAX // (answer_bytes + DETAIL_MAX))
+        self._batch_rows = min(
+            BATCH_ROWS, self._rows_max // 4
+        )  #: rows of a batch, in memory beside the others
         self._parts: list[Sequence[HistoryRow]] = []  #: of the batch that is being written, the next one last
         self._number = 1  #: of the next part
         self._work = asyncio.Event()
@@ -148,7 +151,7 @@ class HistoryWriter:
 
     def _take(self) -> Sequence[HistoryRow]:
         rows = self._rows
-        batch = list(islice(rows, min(BATCH_ROWS, max(self._rows_max // 4, 1))))
+        batch = list(islice(rows, self._batch_rows))
         if len(batch) == len(rows):
             rows.clear()
             self._work.clear()
@@ -185,7 +188,7 @@ class HistoryWriter:
 
     async def _write_all(self) -> bool:
         while await self.flush():
-            if len(self._rows) < BATCH_ROWS:
+            if len(self._rows) < self._batch_rows:
                 return True
         return False
 

@@ -20,6 +20,7 @@ from consumer.tasks import end
 from metrics.series import Series
 from tests.support.broker.topology import PATIENCE_S, SMALL, Live, connected, standing
 from tests.support.fakes import RecordingLog
+from tests.support.system.waiting import until
 
 MIB = 1024 * 1024
 LONGEST_S = 0.2  #: of a wait, where a test shortens it
@@ -52,8 +53,7 @@ class Reading:
 
     async def waits(self) -> None:
         """Return once a message waits for room."""
-        while not self.budget.is_waiting():  # noqa: ASYNC110  its state is seen by a call only
-            await asyncio.sleep(0.01)
+        await until(self.budget.is_waiting, "a message that waits")
 
 
 @asynccontextmanager
@@ -62,9 +62,7 @@ async def running(vhost: str, *readings: Reading) -> AsyncIterator[Live]:
     async with asyncio.timeout(PATIENCE_S), standing(vhost, SMALL) as live, connected(vhost) as connection:
         tasks = [asyncio.create_task(reading.reader.run(connection)) for reading in readings]
         try:
-            for reading in readings:
-                while not reading.reader.consuming:  # noqa: ASYNC110  its state is seen by a call only
-                    await asyncio.sleep(0.01)
+            await until(lambda: all(reading.reader.consuming for reading in readings), "windows that consume")
             yield live
             assert not underlay(connection).is_closed
         finally:
@@ -203,13 +201,11 @@ async def test_messages_of_a_lost_channel_are_charged_while_in_work(vhost: str) 
 
         await live.channel.queue_delete(LANES[1])
         with reading.budget.lifted():
-            while not reading.log.events("window.cancelled"):  # noqa: ASYNC110  a log tells when asked
-                await asyncio.sleep(0.01)
+            await until(lambda: reading.log.events("window.cancelled"), "a cancelled consumer")
         while not reading.taken.empty():
             reading.taken.get_nowait()
         del held[0]
-        while reading.budget.held_bytes > one:  # noqa: ASYNC110  its state is seen by a call only
-            await asyncio.sleep(0.01)
+        await until(lambda: reading.budget.held_bytes <= one, "the charge of the dropped message")
 
         assert reading.budget.held_bytes == reading.reader.in_hand.held == one
         await held[0].ticket.ack()
@@ -228,7 +224,7 @@ async def test_a_window_grows_with_small_messages_and_shrinks_with_large_ones(vh
                 seen.append(incoming.message.body[:4])
                 await incoming.ticket.ack()
 
-        async def until(resized: int) -> None:
+        async def publish_until(resized: int) -> None:
             while len(reading.log.events("window.resized")) < resized:
                 await live.publish("", LANES[0], b"more")
                 await settle(1)
@@ -236,12 +232,11 @@ async def test_a_window_grows_with_small_messages_and_shrinks_with_large_ones(vh
         for number in range(40):
             await live.publish("", LANES[number % 2], f"{number:04d}".encode())
         await settle(40)
-        await until(1)
+        await publish_until(1)
         for number in range(40, 60):
             await live.publish("", LANES[number % 2], f"{number:04d}".encode() + bytes(4 * MIB))
         await settle(20)
-        while len(reading.log.events("window.resized")) < 2:  # noqa: ASYNC110  a log tells when asked
-            await asyncio.sleep(0.01)
+        await until(lambda: len(reading.log.events("window.resized")) >= 2, "the second change")
 
     numbered = [int(body) for body in seen if body != b"more"]
     assert sorted(numbered) == list(range(60))

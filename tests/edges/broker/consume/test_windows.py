@@ -21,7 +21,7 @@ from consumer.ports import Incoming, Publication, Source
 from consumer.settings import Settings, load_settings
 from consumer.tasks import end
 from metrics.series import Series
-from tests.support.broker.reading import Listener
+from tests.support.broker.reading import Listener, reading
 from tests.support.broker.topology import PATIENCE_S, SMALL, Live, connected, standing
 from tests.support.fakes import RecordingLog
 from topology.plan import QueueType, build_plan
@@ -139,7 +139,7 @@ async def test_a_call_without_an_answer_costs_the_channel_alone(
     vhost: str, monkeypatch: pytest.MonkeyPatch, call: str
 ) -> None:
     """Fault 60: the window is opened anew, on the same connection."""
-    answered, log, call_s = getattr(Channel, call), RecordingLog(), windows_module.CALL_S
+    answered, call_s = getattr(Channel, call), windows_module.CALL_S
 
     async def silent(channel: Channel, *given: object, **named: object) -> object:
         monkeypatch.setattr(Channel, call, answered)
@@ -149,23 +149,14 @@ async def test_a_call_without_an_answer_costs_the_channel_alone(
         finally:
             monkeypatch.setattr(windows_module, "CALL_S", call_s)
 
-    taken: asyncio.Queue[Incoming] = asyncio.Queue()
-    reader = WindowReader(
-        Window(source=Source.LANE, queues=LANES, prefetch=10),
-        Observer(Series(CollectorRegistry()), log),
-        lambda _source, incoming: taken.put_nowait(incoming),
-        lambda: None,
-        lambda: True,
-    )
-    async with asyncio.timeout(PATIENCE_S), standing(vhost, SMALL) as live, connected(vhost) as connection:
+    async with asyncio.timeout(PATIENCE_S), standing(vhost, SMALL) as live:
         await live.publish("", LANES[0])
         monkeypatch.setattr(Channel, call, silent)
-        running = asyncio.create_task(reader.run(connection))
-        await (await taken.get()).ticket.ack()
-        assert not underlay(connection).is_closed
-        await end([running])
+        async with reading(vhost, LANES) as window:
+            await (await window.taken.get()).ticket.ack()
+            assert not underlay(window.connection).is_closed
 
-    [failed] = log.events("window.failed")
+    [failed] = window.log.events("window.failed")
     assert failed["detail"] == "the broker does not answer"
 
 
