@@ -78,17 +78,20 @@ async def test_an_alarm_longer_than_the_consumer_timeout(
 ) -> None:
     """Faults 61, 63: unstarted messages go back before half of the consumer timeout, and later come once.
 
-    Messages that the alarm met unsettled stay in hand and lose their channel: it alone is opened anew.
+    Messages that the alarm met unsettled stay in hand and lose their channel: it alone is opened anew. There
+    are such, as more failing deliveries are due than may be in flight.
     """
     settings = {"LEVERET_WINDOWS__GIVE_BACK_S": "1", "LEVERET_SENDING__CONCURRENCY": "4"}
     settings |= {"LEVERET_WINDOWS__LANE_PREFETCH": "16"}  # 20 a second: under a second in hand
-    dead = to(receiver, "/status/503/long", "dead", retry=dict(MANY), breaker=dict(BREAKER_OFF))
-    slow = "/slow/long?s=0.2"
+    failing, slow = "/slow/dead?s=1&status=503", "/slow/long?s=0.2"
+    dead = to(receiver, failing, "dead", retry=dict(MANY), breaker=dict(BREAKER_OFF))
     async with running(tmp_path, impatient_broker, settings) as daemon:
         async with EventPublisher(impatient_broker) as publisher:
             await daemon.apply(dead, to(receiver, slow, "slow"))
-            await publisher.publish_many("dead", 2)
-            await until(lambda: len(requests_of(receiver, "/status/503/long")) > 4, "all are retries now")
+            failed = await publisher.publish_many("dead", 12)
+            await until(
+                lambda: all(len(requests_of(receiver, failing, one)) > 1 for one in failed), "all are retries"
+            )
             ids = await publisher.publish_many("slow", 60)
 
             async def publish_on() -> None:
