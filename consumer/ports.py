@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import Protocol
 
 from consumer.core.endpoint.health import Health
-from consumer.core.history.records import HistoryRow
+from consumer.core.history.noted import NotedRow
 from consumer.core.message.records import ParkedRow
 from consumer.core.model import Event, Outcome, RawMessage, SignedRequest
 from consumer.core.store.lineage import Decide, Generation, Lineage
@@ -222,7 +222,7 @@ class ParkedMessages(Protocol):
 class History(Protocol):
     """Keeps the steps of deliveries for operators; beside the deliveries, and never in their way."""
 
-    def note(self, row: HistoryRow) -> None:
+    def note(self, row: NotedRow) -> None:
         """Take *row*. Never raises and never blocks: a row that finds no room is dropped and counted."""
 
 

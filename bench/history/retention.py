@@ -16,6 +16,7 @@ from prometheus_client import CollectorRegistry
 
 from bench.history.databases import PostgresNode, SqliteFile, history_of
 from bench.prove import Bench, Goal, Measured, Proof
+from consumer.core.history.noted import NotedRow
 from consumer.core.history.records import HistoryRow, Query, StoredStep
 from consumer.edges.store.history.history_store import HistoryStore, Limits
 from consumer.edges.store.history.history_writer import HistoryWriter
@@ -46,7 +47,7 @@ class Watched:
         self.trimmed = asyncio.Event()  #: nothing is left to delete
         self.deleting_s = 0.0
 
-    async def write(self, number: int, rows: Sequence[HistoryRow]) -> None:
+    async def write(self, number: int, rows: Sequence[NotedRow]) -> None:
         """Write, and note the time since the last write."""
         await self._store.write(number, rows)
         now = time.monotonic()

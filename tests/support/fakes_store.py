@@ -9,6 +9,7 @@ from itertools import count
 from consumer.core.changes.merge import Merge, StoredEntry, merge
 from consumer.core.changes.steps import revive
 from consumer.core.endpoint.health import Health
+from consumer.core.history.noted import NotedRow, whole
 from consumer.core.history.records import HistoryRow
 from consumer.core.history.records import Step as HistoryStep
 from consumer.core.message.records import ParkedRow
@@ -215,9 +216,9 @@ class MemoryHistory:
     def __init__(self) -> None:
         self.rows: list[HistoryRow] = []
 
-    def note(self, row: HistoryRow) -> None:
-        """Keep a row."""
-        self.rows.append(row)
+    def note(self, row: NotedRow) -> None:
+        """Keep a row, with all columns."""
+        self.rows.append(whole(row))
 
 
 class MemorySettled:

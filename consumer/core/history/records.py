@@ -1,6 +1,6 @@
 """Define one row of the history, and a query for rows.
 
-Data flow: flow.base.history_notes -> :class:`HistoryRow` -> edges.store.history -> :class:`StoredStep`.
+Data flow: flow.base.history_notes -> :data:`.noted.NotedRow` -> edges.store.history -> :class:`StoredStep`.
 
 Each attempt has one row, whose *reason* is its verdict. A delivered attempt is also the end of its delivery,
 so that end has no further row. Each other end has a row of its own: parked or cancelled.

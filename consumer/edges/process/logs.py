@@ -26,8 +26,8 @@ LEVELS = {"debug": 10, "info": 20, "warning": 30, "error": 40}
 EXIT_FLUSH_S = 1.0  #: longest wait for the reader of the log when the process ends
 PASSED_BYTES: Final = 4_096  #: of a child's line that is not a JSON object
 
-Render: TypeAlias = Callable[[str, dict[str, Any]], bytes]
-"""Makes a line of a level and of fields, one of which is ``event``."""
+Render: TypeAlias = Callable[[str, str, dict[str, Any]], bytes]
+"""Makes a line of a level, the event's name and the fields."""
 
 _writer: LogWriter | None = None
 _is_json = False  #: whether the log contains only JSON
@@ -45,7 +45,7 @@ def pass_on(line: bytes) -> None:
         return
     if _is_json and not _is_object(line):
         text = line[:PASSED_BYTES].decode(errors="backslashreplace")
-        line = _render("warning", {"event": "library.logged", "logger": "api", "detail": text})
+        line = _render("warning", "library.logged", {"logger": "api", "detail": text})
     _writer.info(line)
 
 
@@ -86,7 +86,7 @@ def configure(level: str, form: Literal["auto", "json", "console"], stream: Text
     _is_for_people = is_terminal and not _is_json
     if _writer is not None:
         _writer.close(EXIT_FLUSH_S)
-    _writer = LogWriter(target.buffer, lambda lines: render("error", {"event": "log.lost", "lines": lines}))
+    _writer = LogWriter(target.buffer, lambda lines: render("error", "log.lost", {"lines": lines}))
     structlog.configure(
         processors=[],
         wrapper_class=_line_logger(level, render),
@@ -143,10 +143,11 @@ def _line_logger(lowest: str, render: Render) -> type[structlog.BoundLoggerBase]
             return lambda _self, _event, **_fields: None
 
         def log(self: structlog.BoundLoggerBase, event: str, **fields: object) -> None:
-            fields["event"] = event
             if self._context:
                 fields = {**self._context, **fields}
-            getattr(self._logger, level)(render(level, fields))
+            if "exc_info" in fields:
+                fields = _with_traceback(level, fields)
+            getattr(self._logger, level)(render(level, event, fields))
 
         return log
 
@@ -155,28 +156,32 @@ def _line_logger(lowest: str, render: Render) -> type[structlog.BoundLoggerBase]
     return type("LineLogger", (structlog.BoundLoggerBase,), {**methods, "is_debugging": is_debugging})
 
 
-def _render(level: str, fields: dict[str, Any]) -> bytes:
+def _render(level: str, event: str, fields: dict[str, Any]) -> bytes:
     """Return one JSON line: time, level, event, tenant and subscription, then the other fields."""
-    line: dict[str, Any] = {"timestamp": datetime.now(UTC), "level": level, "event": fields["event"]}
-    if "tenant" in fields:
-        line["tenant"] = fields["tenant"]
-        if "subscription" in fields:
-            line["subscription"] = fields["subscription"]
-    line.update(_with_traceback(level, fields))
+    line = {
+        "timestamp": datetime.now(UTC),
+        "level": level,
+        "event": event,
+        "tenant": None,  # holds the place; the fields supply the value
+        "subscription": None,
+        **fields,
+    }
+    if "tenant" not in fields:
+        del line["tenant"]
+    if "subscription" not in fields:
+        del line["subscription"]
     try:
-        return orjson.dumps(line, default=str, option=orjson.OPT_UTC_Z)
+        return orjson.dumps(line, str, orjson.OPT_UTC_Z)
     except TypeError:  # text with a lone surrogate, which a producer may send in a header
         return json.dumps(line, default=str).encode()
 
 
-def _render_for_people(level: str, fields: dict[str, Any], *, is_terminal: bool) -> bytes:
+def _render_for_people(level: str, event: str, fields: dict[str, Any], *, is_terminal: bool) -> bytes:
     """Return one line for a person, and the lines of a traceback."""
-    line = draw(level, datetime.now(UTC), _with_traceback(level, fields), is_terminal=is_terminal)
+    line = draw(level, datetime.now(UTC), {"event": event, **fields}, is_terminal=is_terminal)
     return line.encode(errors="backslashreplace")
 
 
 def _with_traceback(level: str, fields: dict[str, Any]) -> dict[str, Any]:
     """Return *fields* with the traceback of an error as text."""
-    if "exc_info" not in fields:
-        return fields
     return dict(structlog.processors.format_exc_info(None, level, fields))

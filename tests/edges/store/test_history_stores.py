@@ -12,10 +12,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from consumer.core.errors import StoreUnavailable
+from consumer.core.history.noted import DeliveredRow, NotedRow, ReceivedRow, whole
 from consumer.core.history.records import HistoryRow, Query, Step, is_failure
 from consumer.edges.store.history.history_store import HistoryStore, Limits
 from consumer.edges.store.history.postgres_history import BY_AGE
-from consumer.edges.store.history.sqlite_history import FILE_NAME, ROWS_AT_ONCE
+from consumer.edges.store.history.sqlite_history import FILE_NAME
+from consumer.edges.store.history.sqlite_inserts import ROWS_AT_ONCE, RUN_ROWS
 from consumer.edges.store.history.statements import FUTURE_S
 from tests.support.stores import Place, take_back
 
@@ -175,6 +177,21 @@ async def test_a_batch_that_the_store_can_never_take_is_refused_whole(place: Pla
     await history.write(2, [row(3)])
 
     assert await rows(history) == [row(3)]
+
+
+async def test_a_short_row_is_read_as_a_whole_one(place: Place) -> None:
+    """The columns that it lacks have the same values in both stores."""
+    received = ReceivedRow(NOW, "ord-1", "acme", "order.created", 1)
+    delivered = DeliveredRow(
+        NOW, "ord-1", "acme", "order.created", "sub_1", 200, 12.5, b"\xff\0", "text/plain"
+    )
+    silent = delivered._replace(status=204, answer=None, answer_type="")
+    noted: list[NotedRow] = [*[received] * RUN_ROWS, row(1), *[delivered] * RUN_ROWS, silent, row(2), silent]
+    history = place.open_history()
+
+    await history.write(1, noted)
+
+    assert await rows(history) == list(map(whole, noted))
 
 
 async def test_a_batch_of_several_statements_is_written_or_refused_whole(place: Place) -> None:

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from prometheus_client import CollectorRegistry
 
 from consumer.core.errors import StoreUnavailable
+from consumer.core.history.noted import NotedRow, ReceivedRow, whole
 from consumer.core.history.records import ANSWER_BYTES, DETAIL_MAX, HistoryRow, Query, StoredStep
 from consumer.edges.store.history import history_writer
 from consumer.edges.store.history.history_store import Limits
@@ -28,7 +29,7 @@ class MemoryHistoryStore:
     """Rows in memory, of a store that can be away, refuse rows, or lose the answer to a commit."""
 
     def __init__(self) -> None:
-        self.rows: list[HistoryRow] = []
+        self.rows: list[NotedRow] = []
         self.numbers: set[int] = set()
         self.faults: list[str] = []  #: of the next writes: away | refuses | unheard; empty: none
         self.refused: set[str] = set()  #: ids of events whose rows it always refuses
@@ -38,7 +39,7 @@ class MemoryHistoryStore:
         self.gate = asyncio.Event()
         self.gate.set()
 
-    async def write(self, number: int, rows: Sequence[HistoryRow]) -> None:
+    async def write(self, number: int, rows: Sequence[NotedRow]) -> None:
         """Write a batch, or fail as asked."""
         await self.gate.wait()
         fault = self.faults.pop(0) if self.faults else ""
@@ -188,10 +189,12 @@ async def test_each_text_of_a_row_is_printable() -> None:
     desk = Desk()
     bad = HistoryRow(1.0, "attempt", "a\0b", "acme", "t\ud800", detail="\x1b" * DETAIL_MAX, answer=b"\0")
     desk.writer.note(bad._replace(answer_type="text/\n"))
+    desk.writer.note(ReceivedRow(1.0, "ord-1", "acme\0", "order.created", 1))
     desk.writer.note(row(1))
     await desk.writer.flush()
 
-    safe, same = desk.store.rows
+    safe, short, same = map(whole, desk.store.rows)
+    assert short.tenant == r"acme\x00"
     assert (safe.event_id, safe.type, safe.answer_type) == (r"a\x00b", r"t\ud800", r"text/\n")
     assert safe.detail == (r"\x1b" * DETAIL_MAX)[:DETAIL_MAX]
     assert (safe.answer, same) == (b"\0", row(1))

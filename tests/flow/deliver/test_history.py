@@ -9,7 +9,7 @@ import pytest
 from consumer.core.history.records import DETAIL_MAX, HistoryRow, Keep, Step
 from consumer.core.message.delivery import DeliveryMessage
 from consumer.core.message.parked import delivery_id
-from consumer.core.model import Attempt, Outcome, OutcomeKind, Retry
+from consumer.core.model import Attempt, Delivered, Outcome, OutcomeKind, Retry, Verdict
 from consumer.flow.base.history_notes import LONG_WAIT_S, HistoryNotes
 from consumer.flow.observe.delivery import Attempted
 from consumer.ports import Source
@@ -20,6 +20,7 @@ from tests.support.fakes_store import MemoryHistory
 from tests.support.worker import Worker, delivery_message, event, event_message
 
 SHOP = "https://shop.example/"
+FAILED = Retry(1.5)
 
 
 def steps(worker: Worker) -> list[tuple[str, str]]:
@@ -28,16 +29,21 @@ def steps(worker: Worker) -> list[tuple[str, str]]:
 
 
 def noted(
-    answer: bytes = b"ok", *, keep: Keep = Keep.ALL, kept: int = 512, number: int = 1
+    answer: bytes = b"ok",
+    *,
+    keep: Keep = Keep.ALL,
+    kept: int = 512,
+    number: int = 1,
+    verdict: Verdict = FAILED,
 ) -> list[HistoryRow]:
-    """Return the rows of one attempt that failed."""
+    """Return the rows of one attempt that failed, or of one with another verdict."""
     history = MemoryHistory()
     notes = HistoryNotes(history, lambda: START, keep=keep, answer_bytes=kept)
     outcome = Outcome(
         OutcomeKind.HTTP_5XX, 0.25, 503, body=answer, content_type="text/plain", detail="x" * 1_000
     )
     attempt = Attempt(number, START, outcome.kind, 503, 0.25)
-    notes.attempted(Attempted(event(), subscription(), attempt, outcome, Retry(1.5)))
+    notes.attempted(Attempted(event(), subscription(), attempt, outcome, verdict))
     return history.rows
 
 
@@ -207,8 +213,17 @@ def test_an_answer_is_kept_up_to_the_bound() -> None:
     assert (row.answer, row.answer_type, row.detail) == (b"x" * 512, "text/plain", "x" * DETAIL_MAX)
 
 
-def test_answers_are_not_kept_where_the_settings_say_so() -> None:
+@pytest.mark.parametrize("verdict", [FAILED, Delivered()])
+def test_answers_are_not_kept_where_the_settings_say_so(verdict: Verdict) -> None:
     """``answers = false``: neither bytes nor content type."""
-    [row] = noted(b"secret", kept=0)
+    [row] = noted(b"secret", kept=0, verdict=verdict)
 
     assert (row.answer, row.answer_type) == (None, "")
+
+
+@pytest.mark.parametrize("verdict", [FAILED, Delivered()])
+def test_the_start_of_an_answer_is_kept_with_its_type(verdict: Verdict) -> None:
+    """Whatever the verdict."""
+    [row] = noted(b"x" * 600, kept=5, verdict=verdict)
+
+    assert (row.answer, row.answer_type) == (b"x" * 5, "text/plain")

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 from typing import NamedTuple, Protocol
 
-from consumer.core.history.records import HistoryRow, Query, StoredStep
+from consumer.core.history.noted import NotedRow
+from consumer.core.history.records import Query, StoredStep
 from consumer.core.history.sums import Part, Sum
 from consumer.core.history.trace import EventKey
 
@@ -69,7 +70,7 @@ class Limits(NamedTuple):
 class HistoryStore(HistoryReader, Protocol):
     """Takes rows too."""
 
-    async def write(self, number: int, rows: Sequence[HistoryRow]) -> None:
+    async def write(self, number: int, rows: Sequence[NotedRow]) -> None:
         """Write a batch, all or nothing; a batch of this store that was written already is not repeated.
 
         Args:

@@ -16,7 +16,8 @@ from itertools import islice
 from typing import Final
 
 from consumer.core.errors import LeveretError
-from consumer.core.history.records import ANSWER_BYTES, DETAIL_MAX, HistoryRow, safe_row
+from consumer.core.history.noted import NotedRow, safe
+from consumer.core.history.records import ANSWER_BYTES, DETAIL_MAX
 from consumer.edges.store.back_off import BackOff
 from consumer.edges.store.history.history_store import HistoryStore, Limits
 from consumer.ports import HistoryReports
@@ -59,17 +60,16 @@ class HistoryWriter:
         self._limits = limits
         self._observe = observe
         self._now = now
-        self._rows: deque[HistoryRow] = deque()
+        self._rows: deque[NotedRow] = deque()
         self._rows_max = min(ROWS_MAX, BYTES_MAX // (answer_bytes + DETAIL_MAX))
-        self._batch_rows = min(
-            BATCH_ROWS, self._rows_max // 4
-        )  #: rows of a batch, in memory beside the others
-        self._parts: list[Sequence[HistoryRow]] = []  #: of the batch that is being written, the next one last
+        #: rows of a batch, in memory beside the others
+        self._batch_rows = min(BATCH_ROWS, self._rows_max // 4)
+        self._parts: list[Sequence[NotedRow]] = []  #: of the batch that is being written, the next one last
         self._number = 1  #: of the next part
         self._work = asyncio.Event()
         self._trim_at = 0.0  #: monotonic seconds
 
-    def note(self, row: HistoryRow) -> None:
+    def note(self, row: NotedRow) -> None:
         """Take *row*; drop and count it if there is no room."""
         rows = self._rows
         if len(rows) >= self._rows_max:
@@ -77,7 +77,7 @@ class HistoryWriter:
             return
         if not rows:
             self._work.set()
-        rows.append(safe_row(row))
+        rows.append(safe(row))
 
     async def run(self) -> None:
         """Write batches and delete old rows until cancelled."""
@@ -149,7 +149,7 @@ class HistoryWriter:
         self._observe.history_dropped("refused", 1)
         return 1
 
-    def _take(self) -> Sequence[HistoryRow]:
+    def _take(self) -> Sequence[NotedRow]:
         rows = self._rows
         batch = list(islice(rows, self._batch_rows))
         if len(batch) == len(rows):

@@ -16,6 +16,7 @@ from typing import Final
 
 import asyncpg
 
+from consumer.core.history.noted import NotedRow, whole
 from consumer.core.history.records import HistoryRow, Query, StoredStep
 from consumer.core.history.sums import Part, Sum
 from consumer.core.history.trace import EventKey
@@ -84,7 +85,7 @@ class PostgresHistory:
         self._turn = asyncio.Lock()  #: one statement at a time on the connection
         self._oldest = 0  #: no row has a smaller *seq*
 
-    async def write(self, number: int, rows: Sequence[HistoryRow]) -> None:
+    async def write(self, number: int, rows: Sequence[NotedRow]) -> None:
         """Write a batch in one transaction, unless this writer's batch *number* is there."""
         async with self._connected() as connection:
             if not self._is_prepared:
@@ -92,7 +93,7 @@ class PostgresHistory:
             async with connection.transaction():
                 if await connection.fetchval(_NOTE, self._writer, number) is not None:
                     for start in range(0, len(rows), COPY_ROWS):
-                        some = rows[start : start + COPY_ROWS]
+                        some = [whole(row) for row in rows[start : start + COPY_ROWS]]
                         await connection.copy_records_to_table(TABLE, records=some, columns=_COLUMNS)
 
     async def trim(self, limits: Limits, now: float) -> bool:

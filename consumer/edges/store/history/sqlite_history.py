@@ -19,12 +19,13 @@ from typing import Final, TypeVar
 from urllib.parse import quote
 
 from consumer.core.errors import StoreUnavailable
+from consumer.core.history.noted import NotedRow
 from consumer.core.history.records import HistoryRow, Query, StoredStep
 from consumer.core.history.sums import Part, Sum
 from consumer.core.history.trace import EventKey
 from consumer.edges.store.history.history_store import Limits
+from consumer.edges.store.history.sqlite_inserts import inserts
 from consumer.edges.store.history.statements import (
-    COLUMNS,
     FUTURE_S,
     INDEXES,
     LATE_S,
@@ -38,7 +39,6 @@ from consumer.edges.store.history.statements import (
 from consumer.edges.store.history.sum_statements import sum_statements
 
 FILE_NAME: Final = "history.db"
-ROWS_AT_ONCE: Final = 2_000  #: rows of one statement; SQLite takes 32,766 values in one
 KEYS_AT_ONCE: Final = 500  #: events of one look-up
 TRIM_ROWS: Final = 500  #: rows that one transaction deletes, at most
 CHECKPOINT_PAGES: Final = 4_000  #: 16 MB of log before it moves into the file
@@ -96,7 +96,7 @@ class SqliteHistory:
         self._oldest = 0  #: no row has a smaller *seq*
         self._written = 0  #: number of the last batch: a cancelled write ends in the thread all the same
 
-    async def write(self, number: int, rows: Sequence[HistoryRow]) -> None:
+    async def write(self, number: int, rows: Sequence[NotedRow]) -> None:
         """Write a batch in one transaction, unless batch *number* is there."""
         await self._in_thread(lambda: self._write(number, rows))
 
@@ -172,15 +172,14 @@ class SqliteHistory:
             self._connection.close()
             self._connection = None
 
-    def _write(self, number: int, rows: Sequence[HistoryRow]) -> None:
+    def _write(self, number: int, rows: Sequence[NotedRow]) -> None:
         if number <= self._written:
             return
         connection = self._open()
         connection.execute("BEGIN IMMEDIATE")
         try:
-            for start in range(0, len(rows), ROWS_AT_ONCE):
-                some = rows[start : start + ROWS_AT_ONCE]
-                connection.execute(_insert(len(some)), tuple(chain.from_iterable(some)))
+            for statement, values in inserts(rows):
+                connection.execute(statement, values)
             connection.execute("COMMIT")
             self._written = number
         except BaseException:
@@ -258,11 +257,6 @@ def _set_up(connection: sqlite3.Connection) -> None:
     for name, column, covers in INDEXES:
         where = f"WHERE {covers}" if covers else ""
         connection.execute(f"CREATE INDEX IF NOT EXISTS {name} ON {TABLE} ({column}) {where}")
-
-
-def _insert(rows: int) -> str:
-    row = f"({', '.join('?' * len(HistoryRow._fields))})"
-    return f"INSERT INTO {TABLE} ({COLUMNS}) VALUES {', '.join([row] * rows)}"  # noqa: S608 (constants of ours)
 
 
 def settled_query(keys: int) -> str:
