@@ -63,8 +63,6 @@ class DeliveryReporter(Reporter):
         super().__init__(series, log)
         #: whether lines of level debug are written: their fields cost more than the rest of a report
         self._is_debugging = bool(getattr(log, "is_debugging", True))
-        #: kept, as structlog makes a bound method at each access; so the log is configured before
-        self._log_info = log.info
         self.troubles = Troubles(series, subscriptions, self._totals)
         self._book = self.troubles.book
         self.orphans = OrphanReporter(series, log, self._fault_log())
@@ -206,7 +204,7 @@ class DeliveryReporter(Reporter):
         if name == "delivered":
             fields["total_s"] = round(self._count_success(done), 3)
             fields["delays_s"] = _delays_s(done)
-            self._log_info("delivery.attempted", **fields)
+            self._log.info("delivery.attempted", **fields)
             return
         self._note_failure(done, wait_s)
         if isinstance(done.verdict, Defer):  # our own side failed: no attempt of the endpoint's

@@ -37,11 +37,12 @@ class Observer(DeliveryReporter, EndpointReporter, BrokerReporter, StoreReporter
 
         Args:
             series: Every metric of this worker.
-            log: A logger of structlog; None makes one.
+            log: A logger of structlog; None makes one, by the set-up of the log as it is now.
             subscriptions: Subscriptions with series of their own, at most: those in most trouble.
         """
         begin_at_zero(series)
-        super().__init__(series, structlog.get_logger() if log is None else log, subscriptions)
+        # bound once: otherwise structlog does it anew for each line
+        super().__init__(series, structlog.get_logger().bind() if log is None else log, subscriptions)
         self.books = BooksReporter(series, self._log)
         self.returns = ReturnsReporter(series, self._log)
         self.fairness = FairnessReporter(series, self._log, self.notes.notify)
