@@ -82,8 +82,8 @@ class Query:
     """Which rows to read. All conditions must hold; an empty text sets no condition.
 
     Without *after* the newest matching rows are returned, with it the first ones after it. The result is
-    always in ascending order of *seq*. Rows of two workers may be written in another order than they
-    happened, so a timeline is sorted by *at*.
+    always in ascending order of *seq*. Rows may be written in another order than they happened: those of two
+    workers, and the ``received`` rows of a batch come first. So a timeline is sorted by *at*.
     """
 
     event_id: str = ""
