@@ -36,7 +36,7 @@ from consumer.edges.store.postgres import PostgresDatabase
 
 WRITERS: Final = "leveret_history_writers"
 STATEMENT_S: Final = 10.0  #: longest time for one statement
-COPY_ROWS: Final = 200  #: rows that are encoded before the event loop runs again: about 2 ms
+COPY_ROWS: Final = 500  #: rows that are encoded before the event loop runs again: about 5 ms
 TRIM_ROWS: Final = 1_000  #: rows that one transaction deletes, at most
 WRITER_KEPT_S: Final = 86_400.0  #: a writer's row is deleted so long after its last batch
 _TRIM_LOCK: Final = 0x6C65766572657402  #: advisory lock of the one worker that deletes: ``leveret`` and 2
