@@ -1,6 +1,6 @@
 """Define the rows of the history as the flow notes them: the two most frequent kinds are short.
 
-Data flow: flow.base.history_notes -> :data:`NotedRow` -> edges.store.history, which writes whole rows.
+Data flow: flow.base.history_notes -> :data:`NotedRow` -> edges.store.history, whose tables have all columns.
 
 A short row contains only the columns in which rows of its kind differ: making and writing it costs less. Its
 fields are in the order of the table's columns.
