@@ -1,6 +1,6 @@
 """Write log lines in their own thread, so that an unread pipe or a full disk never stops a delivery.
 
-Data flow: lines -> the current batch -> the bounded buffer -> thread -> one system call for many lines.
+Data flow: lines -> the bounded batch -> thread -> one system call for many lines.
 """
 
 from __future__ import annotations
@@ -10,11 +10,12 @@ import select
 import threading
 import time
 from collections.abc import Callable
-from io import FileIO
+from io import BytesIO, FileIO
 from typing import Any, BinaryIO, Final
 
 FLUSH_S: Final = 0.1  #: longest time that a line waits in a batch while more lines come
 BUFFER_BYTES: Final = 8 * 1024 * 1024  #: size of the lines that wait to be written; further ones are dropped
+KEPT_BYTES: Final = 1024 * 1024  #: a buffer up to this size is used again
 RETRY_S: Final = 0.5  #: pause after a failed write
 EXIT_S: Final = 1.0  #: longest wait for the last lines when the process ends
 
@@ -37,13 +38,14 @@ class LogWriter:
         self.dropped = 0  #: lines since the start
         self._sink = _Sink(target)
         self._lost = lost
-        self._batch: list[bytes] = []
-        self._batch_bytes = 0
+        self._lines = _Lines()  #: not taken by the thread yet
+        self._spare = _Lines()
+        self._is_due = False  #: whether the thread is to take the lines
         self._handed_over_at = 0.0
-        self._buffer: list[bytes] = []
-        self._waiting_bytes = 0  #: in the buffer or in the current write
+        self._waiting_bytes = 0  #: not taken yet, or in the current write
         self._gap = 0  #: dropped lines since the last kept one
-        self._changed = threading.Condition()
+        self._lock = threading.RLock()  #: a finalizer may log in the middle of a line's call
+        self._changed = threading.Condition(self._lock)
         self._closed = False
         self._thread = threading.Thread(target=self._run, name="log", daemon=True)
         self._thread.start()
@@ -51,8 +53,8 @@ class LogWriter:
 
     def debug(self, line: bytes) -> None:
         """Add a line that may wait in the batch."""
-        self._batch.append(line)
-        self._batch_bytes += len(line) + 1
+        with self._lock:
+            self._add(line)
         if time.monotonic() - self._handed_over_at > FLUSH_S:
             self.hand_over()
 
@@ -60,26 +62,19 @@ class LogWriter:
 
     def warning(self, line: bytes) -> None:
         """Add a line, and hand the batch over at once."""
-        self._batch.append(line)
-        self._batch_bytes += len(line) + 1
+        with self._lock:
+            self._add(line)
         self.hand_over()
 
     error = critical = warning
 
     def hand_over(self) -> None:
-        """Give the batch to the thread, or drop it if the buffer is full; this never blocks."""
+        """Let the thread write the batch; this never blocks."""
         self._handed_over_at = time.monotonic()
-        if not self._batch:
-            return
-        lines, size = self._batch, self._batch_bytes
-        self._batch, self._batch_bytes = [], 0
         with self._changed:
-            if self._closed or (self._waiting_bytes and self._waiting_bytes + size > BUFFER_BYTES):
-                self._drop(len(lines))
-                return
-            self._buffer += lines
-            self._waiting_bytes += size
-            self._changed.notify_all()
+            if self._lines.count or self._gap:
+                self._is_due = True
+                self._changed.notify_all()
 
     def flush(self, limit_s: float) -> bool:
         """Write all waiting lines; return whether that took at most *limit_s*."""
@@ -95,6 +90,14 @@ class LogWriter:
             self._closed = True
             self._changed.notify_all()
 
+    def _add(self, line: bytes) -> None:
+        size = len(line) + 1
+        if self._closed or (self._waiting_bytes and self._waiting_bytes + size > BUFFER_BYTES):
+            self._drop(1)
+            return
+        self._lines.add(line)
+        self._waiting_bytes += size
+
     def _drop(self, lines: int) -> None:
         self.dropped += lines
         self._gap += lines
@@ -102,23 +105,50 @@ class LogWriter:
     def _run(self) -> None:
         while True:
             with self._changed:
-                self._changed.wait_for(lambda: self._buffer or self._gap or self._closed)
-                lines, self._buffer = self._buffer, []
+                self._changed.wait_for(lambda: self._is_due or self._closed)
+                self._is_due = False
+                lines, self._lines = self._lines, self._spare
                 gap, self._gap = self._gap, 0
                 size = self._waiting_bytes
-            if not (lines or gap):
+            if not (lines.count or gap):
                 return
-            notes = [self._lost(gap)] if gap else []
-            written = self._sink.write(b"\n".join([*notes, *lines, b""]))
+            written = self._sink.write(lines.text(self._lost(gap) if gap else b""))
             with self._changed:
                 self._waiting_bytes -= size
                 if not written:
                     self._gap += gap
-                    self._drop(len(lines))
+                    self._drop(lines.count)
                     self._changed.notify_all()
                     if self._changed.wait_for(lambda: self._closed, RETRY_S):
                         return
+                lines.clear()
+                self._spare = lines
                 self._changed.notify_all()
+
+
+class _Lines:
+    """Lines one behind the other; the memory is used again, so that it is not fetched for each line."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self._text = BytesIO()
+
+    def add(self, line: bytes) -> None:
+        """Add *line*, without its end."""
+        self._text.write(line + b"\n")
+        self.count += 1
+
+    def text(self, first: bytes = b"") -> bytes | memoryview:
+        """Return all bytes, behind the line *first*; no line may be added while they are in use."""
+        text = self._text.getbuffer()[: self._text.tell()]
+        return b"\n".join([first, text]) if first else text
+
+    def clear(self) -> None:
+        """Remove all lines."""
+        if self._text.tell() > KEPT_BYTES:
+            self._text = BytesIO()
+        self._text.seek(0)
+        self.count = 0
 
 
 class _Sink:
@@ -130,7 +160,7 @@ class _Sink:
         except (OSError, ValueError):  # an in-memory stream
             self._raw = target
 
-    def write(self, data: bytes) -> bool:
+    def write(self, data: bytes | memoryview) -> bool:
         """Write *data*; return False if a full disk, a closed pipe or a vanished terminal lost it."""
         left = memoryview(data)
         try:

@@ -6,11 +6,12 @@ import os
 import subprocess
 import sys
 import threading
+import tracemalloc
 from pathlib import Path
 
 import pytest
 
-from consumer.edges.process.log_writer import BUFFER_BYTES, LogWriter
+from consumer.edges.process.log_writer import BUFFER_BYTES, KEPT_BYTES, LogWriter
 
 LINE = b"x" * 1023
 PATIENCE_S = 60.0
@@ -90,3 +91,64 @@ def test_a_process_with_an_unread_log_ends(lines: int) -> None:
     finally:
         process.kill()
         process.communicate()
+
+
+def test_lines_of_several_threads_are_whole(tmp_path: Path) -> None:
+    """Each line of each thread comes once, in the order of its thread, while the buffers change places."""
+    path, each = tmp_path / "log", 5_000
+    with path.open("wb") as target:
+        writer = LogWriter(target, lost)
+
+        def log(name: int) -> None:
+            for number in range(each):
+                (writer.warning if number % 7 == 0 else writer.info)(b"%d %d" % (name, number))
+
+        threads = [threading.Thread(target=log, args=(name,)) for name in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(PATIENCE_S)
+        writer.close(PATIENCE_S)
+
+    lines = [tuple(map(int, line.split())) for line in path.read_bytes().splitlines()]
+    assert writer.dropped == 0
+    for name in range(4):
+        assert [number for who, number in lines if who == name] == list(range(each))
+
+
+def test_a_line_within_a_line_does_not_block() -> None:
+    """The collector may run a finalizer that logs while a line is added (fault 93)."""
+
+    class Line(bytes):
+        def __len__(self) -> int:
+            writer.info(b"inner")
+            return super().__len__()
+
+    out, into = os.pipe()
+    with os.fdopen(out, "rb") as reader, os.fdopen(into, "wb") as target:
+        writer = LogWriter(target, lost)
+        adding = threading.Thread(target=writer.info, args=(Line(b"outer"),), daemon=True)
+        adding.start()
+        adding.join(PATIENCE_S)
+        assert not adding.is_alive()
+        writer.close(PATIENCE_S)
+        target.close()
+        assert reader.read() == b"inner\nouter\n"
+
+
+def test_a_burst_does_not_keep_its_memory(tmp_path: Path) -> None:
+    """A buffer that grew in a burst is given back."""
+    line = b"x" * 1023
+    with (tmp_path / "log").open("wb") as target:
+        writer = LogWriter(target, lost)
+        tracemalloc.start()
+        for _ in range(3):  # the buffers take turns
+            for _ in range(BUFFER_BYTES // (len(line) + 1)):
+                writer.info(line)
+            assert writer.flush(PATIENCE_S)
+        held, _peak = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+        writer.close(PATIENCE_S)
+
+    assert writer.dropped == 0
+    assert held < 3 * KEPT_BYTES
