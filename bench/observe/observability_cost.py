@@ -11,7 +11,6 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
 from bench.broker import Broker
-from bench.core.throughput import DELIVERIES
 from bench.nginx import Nginx
 from bench.observe.pairs import Pair, worst
 from bench.prove import Bench, Goal, Measured, Proof
@@ -19,10 +18,11 @@ from tests.support.processes.children import fetch
 from tests.support.processes.daemon import Daemon
 
 SCRAPE_S = 1.0
+LEG = 60_000  #: deliveries; shorter legs of the same worker differ by a third on a machine that others share
 ON = {"LEVERET_LOG__LEVEL": "info", "LEVERET_LOG__FORMAT": "json", "LEVERET_HISTORY__KEEP": "all"}
 OFF = {"LEVERET_LOG__LEVEL": "error", "LEVERET_HISTORY__KEEP": "off"}
 
-GOALS = (Goal(name="observability_cost", text="≥ 0.9", unit="ratio", n=DELIVERIES),)
+GOALS = (Goal(name="observability_cost", text="≥ 0.9", unit="ratio", n=LEG),)
 
 
 async def prove(bench: Bench) -> Sequence[Measured]:
@@ -47,7 +47,7 @@ async def prove(bench: Bench) -> Sequence[Measured]:
             await asyncio.gather(task, return_exceptions=True)
 
     async with Broker(bench) as broker, Nginx(bench.folder) as nginx:
-        pair = Pair(label="observability", on=ON, off=OFF, beside_on=scraped)
+        pair = Pair(label="observability", on=ON, off=OFF, deliveries=LEG, beside_on=scraped)
         ratio, requests = await worst(bench, broker, nginx, pair)
     bench.note("observability_scrapes", len(scrapes))
     return [Measured(name="observability_cost", value=round(ratio, 3), n=requests, valid=len(scrapes) > 0)]

@@ -34,12 +34,13 @@ class Pair:
     label: str
     on: Mapping[str, str]  #: settings of the observed worker
     off: Mapping[str, str]
+    deliveries: int = DELIVERIES  #: of a leg
     beside_on: Beside = field(default=nothing)  #: happens beside each leg of the observed worker
 
 
 async def compare(bench: Bench, broker: Broker, nginx: Nginx, shape: Shape, pair: Pair) -> tuple[float, int]:
     """Race with one shape of events; return the median of the pair ratios, and the deliveries of a leg."""
-    events = shape.events(bench.count(DELIVERIES, 40 * shape.fanout))
+    events = shape.events(bench.count(pair.deliveries, 40 * shape.fanout))
     requests = len(events) * shape.fanout
     async with (
         Daemon(bench.folder, broker.url, SETTINGS | dict(pair.on)) as observed,
