@@ -39,10 +39,11 @@ class LogWriter:
         self._sink = _Sink(target)
         self._lost = lost
         self._lines = _Lines()  #: not taken by the thread yet
-        self._spare = _Lines()
+        self._spare = _Lines()  #: the empty one; during a write the same object as the other
         self._is_due = False  #: whether the thread is to take the lines
+        self._flushes = 0  #: callers that wait until all lines are written
         self._handed_over_at = 0.0
-        self._waiting_bytes = 0  #: not taken yet, or in the current write
+        self._waiting_bytes = 0  #: of all lines that are not written, whether due or not
         self._gap = 0  #: dropped lines since the last kept one
         self._lock = threading.RLock()  #: a finalizer may log in the middle of a line's call
         self._changed = threading.Condition(self._lock)
@@ -55,7 +56,7 @@ class LogWriter:
         """Add a line that may wait in the batch."""
         with self._lock:
             self._add(line)
-        if time.monotonic() - self._handed_over_at > FLUSH_S:
+        if self._waiting_bytes > KEPT_BYTES or time.monotonic() - self._handed_over_at > FLUSH_S:
             self.hand_over()
 
     info = debug
@@ -72,25 +73,31 @@ class LogWriter:
         """Let the thread write the batch; this never blocks."""
         self._handed_over_at = time.monotonic()
         with self._changed:
-            if self._lines.count or self._gap:
+            if not self._is_due and (self._lines.count or self._gap):
                 self._is_due = True
                 self._changed.notify_all()
 
     def flush(self, limit_s: float) -> bool:
         """Write all waiting lines; return whether that took at most *limit_s*."""
-        self.hand_over()
         with self._changed:
-            return self._changed.wait_for(lambda: not self._waiting_bytes, limit_s)
+            self._flushes += 1
+            self.hand_over()
+            is_written = self._changed.wait_for(lambda: not self._waiting_bytes, limit_s)
+            self._flushes -= 1
+        return is_written
 
     def close(self, limit_s: float) -> None:
-        """Write all waiting lines, for at most *limit_s*, and let the thread end."""
+        """Write all waiting lines and let the thread end, for at most *limit_s*."""
+        end_at = time.monotonic() + limit_s
         self.flush(limit_s)
         atexit.unregister(self.close)
         with self._changed:
             self._closed = True
             self._changed.notify_all()
+        self._thread.join(max(0.0, end_at - time.monotonic()))  # else it may end with the lock
 
     def _add(self, line: bytes) -> None:
+        """Keep *line* if there is room; the caller holds the lock."""
         size = len(line) + 1
         if self._closed or (self._waiting_bytes and self._waiting_bytes + size > BUFFER_BYTES):
             self._drop(1)
@@ -102,44 +109,51 @@ class LogWriter:
         self.dropped += lines
         self._gap += lines
 
+    def _has_work(self) -> bool:
+        return self._is_due or self._closed or bool(self._flushes and self._lines.count)
+
     def _run(self) -> None:
         while True:
             with self._changed:
-                self._changed.wait_for(lambda: self._is_due or self._closed)
+                self._changed.wait_for(self._has_work)
                 self._is_due = False
                 lines, self._lines = self._lines, self._spare
                 gap, self._gap = self._gap, 0
                 size = self._waiting_bytes
-            if not (lines.count or gap):
-                return
             written = self._sink.write(lines.text(self._lost(gap) if gap else b""))
             with self._changed:
                 self._waiting_bytes -= size
                 if not written:
                     self._gap += gap
                     self._drop(lines.count)
-                    self._changed.notify_all()
-                    if self._changed.wait_for(lambda: self._closed, RETRY_S):
-                        return
+                    self._is_due = True  # for the note
                 lines.clear()
                 self._spare = lines
                 self._changed.notify_all()
+                if not written:
+                    self._changed.wait_for(lambda: self._closed, RETRY_S)
+                if self._closed and (not written or not self._lines.count):
+                    self._drop(self._lines.count)
+                    self._lines.clear()
+                    self._waiting_bytes = 0
+                    self._changed.notify_all()
+                    return
 
 
 class _Lines:
-    """Lines one behind the other; the memory is used again, so that it is not fetched for each line."""
+    """Lines, one after another, in memory that is reused."""
 
     def __init__(self) -> None:
         self.count = 0
         self._text = BytesIO()
 
     def add(self, line: bytes) -> None:
-        """Add *line*, without its end."""
+        """Add *line*, which has no newline, and a newline."""
         self._text.write(line + b"\n")
         self.count += 1
 
     def text(self, first: bytes = b"") -> bytes | memoryview:
-        """Return all bytes, behind the line *first*; no line may be added while they are in use."""
+        """Return all bytes, after the line *first*; no line may be added while they are in use."""
         text = self._text.getbuffer()[: self._text.tell()]
         return b"\n".join([first, text]) if first else text
 

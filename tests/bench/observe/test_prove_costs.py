@@ -15,11 +15,11 @@ TABLE = {"otel_cost": "≥ 0.75", "observability_cost": "≥ 0.9"}
 
 
 def test_the_proofs_have_the_promised_goals() -> None:
-    """Over 20,000 deliveries a leg."""
+    """Over 20,000 deliveries a leg at least."""
     goals = {goal.name: goal for proof in PROOFS for goal in proof.goals}
 
     assert {name: goals[name].text for name in TABLE} == TABLE
-    assert {goals[name].n for name in TABLE} == {20_000}
+    assert min(goals[name].n for name in TABLE) >= 20_000
 
 
 @pytest.mark.parametrize("proof", [otel_cost.PROOF, observability_cost.PROOF], ids=lambda proof: proof.name)

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import subprocess
 import sys
 import threading
+import time
 import tracemalloc
 from pathlib import Path
+from types import SimpleNamespace
+from typing import BinaryIO, cast
 
 import pytest
 
-from consumer.edges.process.log_writer import BUFFER_BYTES, KEPT_BYTES, LogWriter
+from consumer.edges.process import log_writer
+from consumer.edges.process.log_writer import BUFFER_BYTES, FLUSH_S, KEPT_BYTES, LogWriter
 
 LINE = b"x" * 1023
 PATIENCE_S = 60.0
@@ -118,22 +123,130 @@ def test_lines_of_several_threads_are_whole(tmp_path: Path) -> None:
 
 def test_a_line_within_a_line_does_not_block() -> None:
     """The collector may run a finalizer that logs while a line is added (fault 93)."""
+    script = (
+        "import sys; from consumer.edges.process.log_writer import LogWriter\n"
+        "class Line(bytes):\n"
+        "    def __len__(self): writer.info(b'inner'); return super().__len__()\n"
+        "writer = LogWriter(sys.stdout.buffer, bytes)\n"
+        "writer.info(Line(b'outer'))"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, timeout=PATIENCE_S, check=True)
+    assert done.stdout == b"inner\nouter\n"
 
-    class Line(bytes):
-        def __len__(self) -> int:
-            writer.info(b"inner")
-            return super().__len__()
 
-    out, into = os.pipe()
-    with os.fdopen(out, "rb") as reader, os.fdopen(into, "wb") as target:
-        writer = LogWriter(target, lost)
-        adding = threading.Thread(target=writer.info, args=(Line(b"outer"),), daemon=True)
-        adding.start()
-        adding.join(PATIENCE_S)
-        assert not adding.is_alive()
-        writer.close(PATIENCE_S)
-        target.close()
-        assert reader.read() == b"inner\nouter\n"
+class Disk:
+    """A stream in memory that may be full for some writes."""
+
+    def __init__(self) -> None:
+        self.text = b""
+        self.full_for = 0  #: writes
+
+    def fileno(self) -> int:
+        raise OSError
+
+    def write(self, data: memoryview) -> int:
+        if self.full_for:
+            self.full_for -= 1
+            raise OSError(errno.ENOSPC, "full")
+        self.text += bytes(data)
+        return len(data)
+
+
+def _writer() -> tuple[Disk, LogWriter]:
+    disk = Disk()
+    return disk, LogWriter(cast("BinaryIO", disk), lost)
+
+
+def _wait_for(disk: Disk, text: bytes) -> None:
+    deadline = time.monotonic() + PATIENCE_S
+    while disk.text != text:
+        assert time.monotonic() < deadline, disk.text
+        time.sleep(0.001)
+
+
+def test_a_warning_is_written_at_once() -> None:
+    """No later line and no flush is needed."""
+    disk, writer = _writer()
+    writer.warning(b"a warning")
+    _wait_for(disk, b"a warning\n")
+    writer.close(PATIENCE_S)
+
+
+def test_a_line_waits_for_others_until_the_next_hand_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first line after a tenth of a second takes the earlier ones with it."""
+    disk, writer = _writer()
+    now = 1_000.0
+    monkeypatch.setattr(log_writer, "time", SimpleNamespace(monotonic=lambda: now))
+    writer.info(b"1")
+    _wait_for(disk, b"1\n")
+    for line in (b"2", b"3"):
+        writer.info(line)
+    assert disk.text == b"1\n"
+    now += FLUSH_S * 1.01
+    writer.info(b"4")
+    _wait_for(disk, b"1\n2\n3\n4\n")
+    writer.close(PATIENCE_S)
+
+
+def test_the_note_comes_as_soon_as_there_is_room() -> None:
+    """The lost line does not come later, and no further line is needed."""
+    disk, writer = _writer()
+    disk.full_for = 2
+    writer.warning(b"is lost")
+    _wait_for(disk, b"lost 1\n")
+    writer.warning(b"next")
+    _wait_for(disk, b"lost 1\nnext\n")
+    writer.close(PATIENCE_S)
+    assert writer.dropped == 1
+
+
+def test_lines_after_the_end_are_counted() -> None:
+    """Whether they come while the disk is full, or after the end."""
+    disk, writer = _writer()
+    disk.full_for = 1_000
+    for _ in range(3):
+        writer.warning(b"a line")
+    writer.close(PATIENCE_S)
+    writer.info(b"too late")
+    assert writer.dropped == 4
+    assert writer.flush(PATIENCE_S) or not disk.text
+
+
+def test_a_flush_takes_lines_that_come_meanwhile() -> None:
+    """A line of another thread during a write is no reason to wait for the whole limit."""
+    disk, writer = _writer()
+    writing, go = threading.Event(), threading.Event()
+
+    def write(data: memoryview) -> int:
+        writing.set()
+        assert go.wait(PATIENCE_S)
+        return Disk.write(disk, data)
+
+    disk.write = write  # type: ignore[method-assign]
+    writer.warning(b"1")
+    assert writing.wait(PATIENCE_S)
+    flushing = threading.Thread(target=writer.flush, args=(10 * PATIENCE_S,))
+    flushing.start()
+    writer.info(b"2")
+    go.set()
+    flushing.join(PATIENCE_S)
+    assert not flushing.is_alive()
+    assert disk.text == b"1\n2\n"
+    writer.close(PATIENCE_S)
+
+
+def test_many_lines_do_not_wait_for_the_next_hand_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Within a tenth of a second there may be more lines than the buffer takes: they are written before."""
+    disk, writer = _writer()
+    monkeypatch.setattr(log_writer, "time", SimpleNamespace(monotonic=lambda: 1_000.0))
+    writer.info(b"1")
+    _wait_for(disk, b"1\n")
+    lines = [LINE] * (KEPT_BYTES // (len(LINE) + 1) + 1)
+    for line in lines:
+        writer.info(line)
+    _wait_for(disk, b"\n".join([b"1", *lines, b""]))
+    writer.close(PATIENCE_S)
+    assert writer.dropped == 0
 
 
 def test_a_burst_does_not_keep_its_memory(tmp_path: Path) -> None:
