@@ -16,6 +16,7 @@ from typing import Any, BinaryIO, Final
 FLUSH_S: Final = 0.1  #: longest time that a line waits in a batch while more lines come
 BUFFER_BYTES: Final = 8 * 1024 * 1024  #: size of the lines that wait to be written; further ones are dropped
 KEPT_BYTES: Final = 1024 * 1024  #: a buffer up to this size is used again
+HAND_OVER_BYTES: Final = KEPT_BYTES // 2  #: more lines do not wait for others
 RETRY_S: Final = 0.5  #: pause after a failed write
 EXIT_S: Final = 1.0  #: longest wait for the last lines when the process ends
 
@@ -56,7 +57,7 @@ class LogWriter:
         """Add a line that may wait in the batch."""
         with self._lock:
             self._add(line)
-        if self._waiting_bytes > KEPT_BYTES or time.monotonic() - self._handed_over_at > FLUSH_S:
+        if self._waiting_bytes > HAND_OVER_BYTES or time.monotonic() - self._handed_over_at > FLUSH_S:
             self.hand_over()
 
     info = debug
