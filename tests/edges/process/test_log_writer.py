@@ -226,7 +226,7 @@ def test_lines_after_the_end_are_counted() -> None:
 
 
 def test_a_flush_takes_lines_that_come_meanwhile() -> None:
-    """A line of another thread during a write is no reason to wait for the whole limit."""
+    """A line that another thread adds during a write does not delay the flush until its limit."""
     disk = SlowDisk()
     _, writer = _writer(disk)
     writer.warning(b"1")
