@@ -165,9 +165,8 @@ class SlowDisk(Disk):
         return super().write(data)
 
 
-def _writer(disk: Disk | None = None) -> tuple[Disk, LogWriter]:
-    disk = disk or Disk()
-    return disk, LogWriter(cast("BinaryIO", disk), lost)
+def _writer(disk: Disk) -> LogWriter:
+    return LogWriter(cast("BinaryIO", disk), lost)
 
 
 def _wait_for(disk: Disk, text: bytes) -> None:
@@ -179,7 +178,7 @@ def _wait_for(disk: Disk, text: bytes) -> None:
 
 def test_a_warning_is_written_at_once() -> None:
     """No later line and no flush is needed."""
-    disk, writer = _writer()
+    writer = _writer(disk := Disk())
     writer.warning(b"a warning")
     _wait_for(disk, b"a warning\n")
     writer.close(PATIENCE_S)
@@ -187,7 +186,7 @@ def test_a_warning_is_written_at_once() -> None:
 
 def test_a_line_waits_for_others_until_the_next_hand_over(monkeypatch: pytest.MonkeyPatch) -> None:
     """The first line after a tenth of a second takes the earlier ones with it."""
-    disk, writer = _writer()
+    writer = _writer(disk := Disk())
     now = 1_000.0
     monkeypatch.setattr(log_writer, "time", SimpleNamespace(monotonic=lambda: now))
     writer.info(b"1")
@@ -203,7 +202,7 @@ def test_a_line_waits_for_others_until_the_next_hand_over(monkeypatch: pytest.Mo
 
 def test_the_note_comes_as_soon_as_there_is_room() -> None:
     """The lost line does not come later, and no further line is needed."""
-    disk, writer = _writer()
+    writer = _writer(disk := Disk())
     disk.full_for = 2
     writer.warning(b"is lost")
     _wait_for(disk, b"lost 1\n")
@@ -215,7 +214,7 @@ def test_the_note_comes_as_soon_as_there_is_room() -> None:
 
 def test_lines_after_the_end_are_counted() -> None:
     """Whether they come while the disk is full, or after the end."""
-    disk, writer = _writer()
+    writer = _writer(disk := Disk())
     disk.full_for = 1_000
     for _ in range(3):
         writer.warning(b"a line")
@@ -227,8 +226,7 @@ def test_lines_after_the_end_are_counted() -> None:
 
 def test_a_flush_takes_lines_that_come_meanwhile() -> None:
     """A line that another thread adds during a write does not delay the flush until its limit."""
-    disk = SlowDisk()
-    _, writer = _writer(disk)
+    writer = _writer(disk := SlowDisk())
     writer.warning(b"1")
     assert disk.writing.wait(PATIENCE_S)
     flushing = threading.Thread(target=writer.flush, args=(10 * PATIENCE_S,))
@@ -243,7 +241,7 @@ def test_a_flush_takes_lines_that_come_meanwhile() -> None:
 
 def test_many_lines_do_not_wait_for_the_next_hand_over(monkeypatch: pytest.MonkeyPatch) -> None:
     """Within a tenth of a second there may be more lines than the buffer takes: they are written before."""
-    disk, writer = _writer()
+    writer = _writer(disk := Disk())
     monkeypatch.setattr(log_writer, "time", SimpleNamespace(monotonic=lambda: 1_000.0))
     writer.info(b"1")
     _wait_for(disk, b"1\n")
@@ -255,19 +253,23 @@ def test_many_lines_do_not_wait_for_the_next_hand_over(monkeypatch: pytest.Monke
     assert writer.dropped == 0
 
 
-def test_a_burst_does_not_keep_its_memory(tmp_path: Path) -> None:
-    """A buffer that grew in a burst is given back."""
-    line = b"x" * 1023
-    with (tmp_path / "log").open("wb") as target:
-        writer = LogWriter(target, lost)
-        tracemalloc.start()
-        for _ in range(3):  # the buffers take turns
-            for _ in range(BUFFER_BYTES // (len(line) + 1)):
-                writer.info(line)
-            assert writer.flush(PATIENCE_S)
-        held, _peak = tracemalloc.get_traced_memory()
-        tracemalloc.stop()
-        writer.close(PATIENCE_S)
+def test_a_burst_does_not_keep_its_memory() -> None:
+    """A buffer that grew while the disk was slow is given back."""
+    writer = _writer(disk := SlowDisk())
+    tracemalloc.start()
+    for _ in range(3):  # the buffers take turns
+        disk.writing.clear()
+        disk.may_write.clear()
+        writer.warning(b"first")
+        assert disk.writing.wait(PATIENCE_S)
+        for _ in range(BUFFER_BYTES // (len(LINE) + 1) - 1):
+            writer.info(LINE)
+        disk.may_write.set()
+        assert writer.flush(PATIENCE_S)
+        disk.text = b""
+    held, _peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    writer.close(PATIENCE_S)
 
     assert writer.dropped == 0
     assert held < 3 * KEPT_BYTES

@@ -1,7 +1,7 @@
 """Keep the history in a SQLite file of its own, ``history.db`` in the state folder.
 
 It is not in the store's file: each write there would make every process read the subscriptions again.
-One thread writes. One statement writes up to 500 rows, because sqlite3 takes the interpreter's lock anew
+One thread writes. One statement writes many rows, because sqlite3 takes the interpreter's lock anew
 after each step, and a busy loop gives it up only every 5 ms. Decision 34.
 """
 

@@ -14,7 +14,9 @@ from consumer.core.history.noted import NotedRow, ReceivedRow, whole
 from consumer.core.history.records import HistoryRow
 from consumer.edges.store.history.statements import COLUMNS, TABLE
 
-ROWS_AT_ONCE: Final = 500  #: rows of one statement; a longer one takes longer, as its memory is new each time
+ROWS_AT_ONCE: Final = (
+    500  #: rows of one statement; with 2,000 the first ones took longer, as more memory was new
+)
 RUN_ROWS: Final = 100  #: a shorter run of short rows is not worth a statement of its own
 BATCH_S: Final = 60.0  #: rows of a longer time keep their order, by which a reader finds those of a time
 _MARK: Final = "?"
