@@ -35,6 +35,16 @@ def shared(module_vhost: str, tmp_path_factory: pytest.TempPathFactory) -> Itera
         asyncio.run(stop(daemon.process, 10))
 
 
+@pytest.fixture(autouse=True)
+def _shared_lives(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Name the test in which the shared daemon ended, with its exit code: the next tests fail by it too."""
+    yield
+    if "shared" in request.fixturenames:
+        daemon: Daemon = request.getfixturevalue("shared")
+        code = daemon.process and daemon.process.poll()
+        assert code is None, f"the shared daemon has ended with {code}: {daemon.tail()}"
+
+
 @pytest.fixture
 async def publisher(shared: Daemon, module_vhost: str) -> AsyncIterator[EventPublisher]:
     """An application that publishes to the shared daemon's broker."""

@@ -6,8 +6,10 @@ import asyncio
 import re
 import time
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
-from typing import Final
+from functools import partial
+from typing import Any, Final
 
+import httpx2
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
@@ -19,7 +21,7 @@ from tests.support.system.api import ServedApi, serving
 from tests.support.system.daemon import Daemon
 from tests.support.system.endpoints import secret
 from tests.support.system.publisher import EventPublisher
-from tests.support.system.waiting import PATIENCE_S, until
+from tests.support.system.waiting import PATIENCE_S, shown, until
 
 ANSWER: Final = b'{"error":"database_unavailable"}'
 RELOAD_MS: Final = 300  #: a person reloads no faster
@@ -153,6 +155,11 @@ def judged(started: Browser, api: ServedApi, token: str, paths: Sequence[str]) -
     return found + [each for each in reports if missing_page not in each]
 
 
+async def entries(client: httpx2.AsyncClient, tenant: str) -> list[dict[str, Any]]:
+    """Return the tenant's parked entries, which the daemon writes to the store a moment after the log."""
+    return list((await client.get("/v1/parked", params={"tenant": tenant})).json()["items"])
+
+
 async def test_every_page_is_accessible(
     shared: Daemon, publisher: EventPublisher, endpoint: Switch, api: ServedApi
 ) -> None:
@@ -163,10 +170,18 @@ async def test_every_page_is_accessible(
     admin = await api.token("--scope", "admin")
     customer = await api.token("--scope", "operate", "--tenant", tenant)
     async with api.client(admin) as client:
-        parked = (await client.get("/v1/parked", params={"tenant": tenant})).json()["items"][0]["id"]
+        parked, *_ = await shown(partial(entries, client, tenant), lambda _: True)
         job = (await client.get("/v1/jobs")).json()["items"]
     paths = (
-        *("/", "/endpoints", f"/endpoints/{of}", "/parked", f"/parked/{parked}", "/parked/resend", "/jobs"),
+        *(
+            "/",
+            "/endpoints",
+            f"/endpoints/{of}",
+            "/parked",
+            f"/parked/{parked['id']}",
+            "/parked/resend",
+            "/jobs",
+        ),
         *(f"/jobs/{each['id']}" for each in job[:1]),
         *(f"/events/{event}", "/search?q=o", "/tenants", "/tokens", "/audit", "/nothing"),
     )
