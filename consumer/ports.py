@@ -8,9 +8,9 @@ from enum import StrEnum
 from typing import Protocol
 
 from consumer.core.endpoint.health import Health
-from consumer.core.history.noted import NotedRow
+from consumer.core.history.records import HistoryRow
 from consumer.core.message.records import ParkedRow
-from consumer.core.model import Event, Outcome, RawMessage, SignedRequest
+from consumer.core.model import Attempt, Event, Outcome, RawMessage, SignedRequest
 from consumer.core.store.lineage import Decide, Generation, Lineage
 from consumer.core.store.tombstone import Tombstone
 from consumer.core.subscription.subscription import Subscription
@@ -220,10 +220,16 @@ class ParkedMessages(Protocol):
 
 
 class History(Protocol):
-    """Keeps the steps of deliveries for operators; beside the deliveries, and never in their way."""
+    """Keeps steps for operators; nothing raises or blocks: a row without room is dropped and counted."""
 
-    def note(self, row: NotedRow) -> None:
-        """Take *row*. Never raises and never blocks: a row that finds no room is dropped and counted."""
+    def note(self, row: HistoryRow) -> None:
+        """Take *row*."""
+
+    def receive(self, event: Event, matched: int) -> None:
+        """Take the arrival of an event that *matched* subscriptions want, at least one."""
+
+    def deliver(self, event: Event, target: str, attempt: Attempt, answer: bytes | None, kind: str) -> None:
+        """Take a first attempt that delivered to *target*, with the answer's start and its escaped type."""
 
 
 class SettledEvents(Protocol):

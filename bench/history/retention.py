@@ -16,7 +16,7 @@ from prometheus_client import CollectorRegistry
 
 from bench.history.databases import PostgresNode, SqliteFile, history_of
 from bench.prove import Bench, Goal, Measured, Proof
-from consumer.core.history.noted import NotedRow
+from consumer.core.history.batch import HistoryBatch
 from consumer.core.history.records import HistoryRow, Query, StoredStep
 from consumer.edges.store.history.history_store import HistoryStore, Limits
 from consumer.edges.store.history.history_writer import HistoryWriter
@@ -47,9 +47,9 @@ class Watched:
         self.trimmed = asyncio.Event()  #: nothing is left to delete
         self.deleting_s = 0.0
 
-    async def write(self, number: int, rows: Sequence[NotedRow]) -> None:
+    async def write(self, number: int, batch: HistoryBatch) -> None:
         """Write, and note the time since the last write."""
-        await self._store.write(number, rows)
+        await self._store.write(number, batch)
         now = time.monotonic()
         if self.last:
             self.gaps_s.append(now - self.last)
@@ -129,12 +129,12 @@ async def run_leg(bench: Bench, database: SqliteFile | PostgresNode) -> Stops:
     count, stops = bench.count(ROWS, 5_000), Stops()
     if isinstance(database, PostgresNode):
         first = history_of(database)
-        await first.write(1, old_rows(1))  # makes the tables
+        await first.write(1, HistoryBatch(old_rows(1)))  # makes the tables
         await first.close()
     store = Watched(history_of(database))
     rows = old_rows(count)
     for number, start in enumerate(range(0, count, BATCH), start=1):
-        await store.write(number, rows[start : start + BATCH])
+        await store.write(number, HistoryBatch(rows[start : start + BATCH]))
     del rows
     bench.say(f"{database.name}: {count} rows are there")
     store.gaps_s.clear()

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from bench.history.databases import PostgresNode, SqliteFile, history_of
 from bench.prove import Bench, Goal, Measured, Proof
 from consumer.cli.history.show import event_lines
+from consumer.core.history.batch import HistoryBatch
 from consumer.core.history.records import HistoryRow
 from consumer.core.history.status import DeliveryStatus
 from consumer.core.history.trace import EventTrace
@@ -113,7 +114,7 @@ async def fill(database: SqliteFile | PostgresNode, settings: Settings, events: 
     for batch, start in enumerate(range(0, events, BATCH_EVENTS), start=1):
         some = range(start, min(start + BATCH_EVENTS, events))
         rows = [row for number in some for row in rows_of(number, now - DAY_S / 2 + number * 0.1)]
-        await history.write(batch, rows)
+        await history.write(batch, HistoryBatch(rows))
     await history.close()
 
 

@@ -14,6 +14,7 @@ from typing import Any
 
 from bench.observe.faults import Fault, Make, set_to
 from bench.observe.ground import DAYS, Ground, Settings, silent_port, tls_server
+from consumer.core.history.batch import HistoryBatch
 from consumer.core.history.records import HistoryRow, Step
 from consumer.edges.store.history.build import open_history
 from consumer.settings import load_settings
@@ -189,7 +190,7 @@ def _seen(*types: str, tenant: str = "acme") -> Make:
             HistoryRow(at=at, step=Step.UNMATCHED.value, event_id=f"evt_{n}", tenant="acme", type=each)
             for n, each in enumerate(types)
         ]
-        await history.write(1, rows)
+        await history.write(1, HistoryBatch(rows))
         await history.close()
         yield settings
 

@@ -19,6 +19,7 @@ from bench.history.trace import BATCH_EVENTS, DAY_S, EVENT_ROWS, parked, rows_of
 from bench.operate.ground import UNLIMITED
 from bench.operate.visitor import visiting
 from bench.prove import Bench, Goal, Measured, Proof
+from consumer.core.history.batch import HistoryBatch
 from consumer.edges.store import opened_store
 from consumer.edges.store.rows.records import Batch
 from consumer.settings import load_settings
@@ -47,7 +48,7 @@ async def fill(database: PostgresNode, events: int, entries: int) -> None:
     for batch, start in enumerate(range(0, events, BATCH_EVENTS), start=1):
         some = range(start, min(start + BATCH_EVENTS, events))
         rows = [row for number in some for row in rows_of(number, now - (events - number) * step_s)]
-        await history.write(batch, rows)
+        await history.write(batch, HistoryBatch(rows))
     await history.close()
     connection = await asyncpg.connect(database.url)
     await connection.execute("ANALYZE")  # as autovacuum does within a minute

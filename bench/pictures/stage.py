@@ -21,6 +21,7 @@ from bench.operate.ground import UNLIMITED
 from bench.pictures.past import hour_before
 from bench.pictures.shops import PAYLOADS, SHOPS, answer, subscription
 from bench.prove import Bench
+from consumer.core.history.batch import HistoryBatch
 from consumer.core.subscription.subscription import subscription_id
 from consumer.edges.store.history.build import open_history
 from consumer.settings import load_settings
@@ -70,7 +71,7 @@ async def staged(bench: Bench, rounds: int = ROUNDS) -> AsyncIterator[Stage]:
 async def _remember(daemon: Daemon) -> None:
     """Write the hour before now into the history."""
     history = open_history(load_settings(environ=daemon.env))
-    await history.write(1, hour_before(time.time()))
+    await history.write(1, HistoryBatch(hour_before(time.time())))
     await history.close()
 
 

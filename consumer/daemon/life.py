@@ -31,6 +31,7 @@ from consumer.settings import Settings
 from consumer.tasks import TaskEnded, end, error_of
 
 BROKER_STARTS = "the private broker is starting"
+NEW_OBJECTS = 25_000  #: between two passes of the collector
 FORCED_FLUSH_S = 0.2  #: the longest that a second signal waits for whoever reads the log
 
 
@@ -50,11 +51,12 @@ async def _serve(settings: Settings, how: Run) -> int:
 def _tune_collector() -> None:
     """Let the cyclic collector run rarely, and never over objects that live as long as the daemon.
 
-    A pass over 10,000 new objects takes about 3 ms, and over 50,000 it stopped the loop for 15 to 50 ms.
+    The objects of the messages in hand come and go in bursts of over 10,000, and a pass for each burst took
+    a twentieth of the time. A pass over 50,000 stopped the loop for 15 to 50 ms.
     """
     gc.collect()
     gc.freeze()
-    gc.set_threshold(10_000, 5, 200)
+    gc.set_threshold(NEW_OBJECTS, 5, 200)
 
 
 class Life:

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from consumer.core.history.batch import HistoryBatch
 from consumer.core.history.records import HistoryRow
 from consumer.core.message.parked import delivery_id
 from consumer.core.subscription.subscription import subscription_id
@@ -51,7 +52,7 @@ def record(run: Run, tmp_path: Path) -> Record:
     def write(*steps: HistoryRow) -> None:
         async def run_it() -> None:
             history = open_history(load_settings({"LEVERET_HOME": str(tmp_path / ".leveret")}))
-            await history.write(1, steps)
+            await history.write(1, HistoryBatch(steps))
             await history.close()
 
         asyncio.run(run_it())

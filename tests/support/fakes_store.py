@@ -9,11 +9,11 @@ from itertools import count
 from consumer.core.changes.merge import Merge, StoredEntry, merge
 from consumer.core.changes.steps import revive
 from consumer.core.endpoint.health import Health
-from consumer.core.history.noted import NotedRow, whole
+from consumer.core.history.batch import HistoryBatch, received_row
 from consumer.core.history.records import HistoryRow
 from consumer.core.history.records import Step as HistoryStep
 from consumer.core.message.records import ParkedRow
-from consumer.core.model import Event
+from consumer.core.model import Attempt, Event
 from consumer.core.store.lineage import Decide, Generation, Lineage
 from consumer.core.store.tombstone import Tombstone, keep_until
 from consumer.core.subscription.entry import SubscriptionEntry
@@ -216,9 +216,19 @@ class MemoryHistory:
     def __init__(self) -> None:
         self.rows: list[HistoryRow] = []
 
-    def note(self, row: NotedRow) -> None:
-        """Keep a row, with all columns."""
-        self.rows.append(whole(row))
+    def note(self, row: HistoryRow) -> None:
+        """Keep a row."""
+        self.rows.append(row)
+
+    def receive(self, event: Event, matched: int) -> None:
+        """Keep the row of an arrival."""
+        self.rows.append(received_row(event, matched))
+
+    def deliver(self, event: Event, target: str, attempt: Attempt, answer: bytes | None, kind: str) -> None:
+        """Keep the row of a first attempt that delivered."""
+        batch = HistoryBatch()
+        batch.deliver(event, target, attempt, answer, kind)
+        self.rows += batch
 
 
 class MemorySettled:

@@ -7,6 +7,7 @@ from typing import Any
 
 import httpx2
 
+from consumer.core.history.batch import HistoryBatch
 from consumer.core.history.records import HistoryRow
 from consumer.core.message.parked import delivery_id
 from consumer.core.store.tokens import Scope
@@ -20,7 +21,7 @@ from tests.support.web import Api, problem
 async def record(api: Api, *rows: HistoryRow) -> None:
     """Write rows of the history, as a worker does."""
     history = open_history(api.context.settings)
-    await history.write(1, rows)
+    await history.write(1, HistoryBatch(rows))
     await history.close()
 
 

@@ -1,9 +1,11 @@
 """Define one row of the history, and a query for rows.
 
-Data flow: flow.base.history_notes -> :data:`.noted.NotedRow` -> edges.store.history -> :class:`StoredStep`.
+Data flow: flow.base.history_notes -> :class:`.batch.HistoryBatch` -> edges.store.history
+-> :class:`StoredStep`.
 
 Each attempt has one row, whose *reason* is its verdict. A delivered attempt is also the end of its delivery,
-so that end has no further row. Each other end has a row of its own: parked or cancelled.
+so that end has no further row. Each other end has a row of its own: parked or cancelled. The row of a first
+attempt that delivered may include the arrival of its event, see :func:`parted`.
 
 A ``settled`` row proves that nothing is owed for an event's message any more. A worker notes it after the
 fan-out, once it has acked the event: each delivery has ended, or the broker has confirmed its delivery
@@ -13,7 +15,7 @@ row and the row of an attempt are no proof: a worker may be killed before the br
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final, NamedTuple
@@ -40,7 +42,7 @@ class Step(StrEnum):
     RECEIVED = "received"  #: a worker took the event; *number* is the number of matched subscriptions
     UNMATCHED = "unmatched"  #: a worker took the event, and no subscription wants it
     SETTLED = "settled"  #: the event's message is acked, see above; only with a window for repeated events
-    ATTEMPT = "attempt"  #: one HTTP request; *reason* is the verdict, *wait_ms* the chosen wait
+    ATTEMPT = "attempt"  #: one HTTP request; *reason* is the verdict, *wait_ms* the chosen wait, see `parted`
     DEFERRED = "deferred"  #: no attempt was made; *reason* is why, *wait_ms* is how long it waits
     PARKED = "parked"  #: an end; *reason* is the ParkReason
     CANCELLED = "cancelled"  #: an end: the subscription was deleted, or one of its rules ended the delivery
@@ -61,7 +63,7 @@ class HistoryRow(NamedTuple):
     kind: str = ""  #: of the attempt: a :class:`consumer.core.model.OutcomeKind`
     status: int | None = None  #: HTTP status of the attempt; None when no response arrived
     latency_ms: float | None = None  #: duration of the attempt
-    wait_ms: float | None = None  #: see :class:`Step`
+    wait_ms: float | None = None  #: see :class:`Step` and :func:`parted`
     reason: str = (
         ""  #: verdict of an attempt: delivered | retry | defer | park | drop; else see :class:`Step`
     )
@@ -83,7 +85,7 @@ class Query:
 
     Without *after* the newest matching rows are returned, with it the first ones after it. The result is
     always in ascending order of *seq*. Rows may be written in another order than they happened: those of two
-    workers, and the ``received`` rows of a batch come first. So a timeline is sorted by *at*.
+    workers, and those of one batch. So a timeline is sorted by *at*.
     """
 
     event_id: str = ""
@@ -121,6 +123,25 @@ def safe_row(row: HistoryRow) -> HistoryRow:
         detail=printable(row.detail)[:DETAIL_MAX],
         answer_type=printable(row.answer_type),
     )
+
+
+def parted(rows: Iterable[HistoryRow]) -> Iterator[HistoryRow]:
+    """Yield *rows*; an attempt that includes the arrival of its event comes as two steps.
+
+    It is a delivered attempt with a *wait_ms*: the time since the arrival. The event had one subscription.
+    """
+    for row in rows:
+        if row.wait_ms is None or row.reason != "delivered":
+            yield row
+            continue
+        at = row.at - row.wait_ms / 1000
+        yield HistoryRow(at, Step.RECEIVED.value, row.event_id, row.tenant, row.type, number=1)
+        yield row._replace(wait_ms=None)
+
+
+def chosen_wait_s(row: HistoryRow) -> float | None:
+    """Return the seconds that were to pass after this step."""
+    return None if row.wait_ms is None or row.reason == "delivered" else row.wait_ms / 1000
 
 
 def is_failure(row: HistoryRow) -> bool:

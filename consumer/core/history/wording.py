@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Final, NamedTuple
 
-from consumer.core.history.records import HistoryRow, Step
+from consumer.core.history.records import HistoryRow, Step, chosen_wait_s
 from consumer.core.history.status import waits_until
 from consumer.core.text.durations import format_duration
 from consumer.core.text.printable import printable
@@ -135,7 +135,7 @@ def as_dict(row: HistoryRow) -> dict[str, object]:
         "kind": row.kind or None,
         "status": row.status,
         "latency_s": None if row.latency_ms is None else row.latency_ms / 1000,
-        "wait_s": None if row.wait_ms is None else row.wait_ms / 1000,
+        "wait_s": chosen_wait_s(row),
         "until": None if until is None else timestamp(until),
         "reason": row.reason or None,
         "detail": row.detail or None,

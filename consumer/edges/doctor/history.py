@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from consumer.core.errors import LeveretError
-from consumer.core.history.records import Query, Step
+from consumer.core.history.records import Query, Step, parted
 from consumer.core.subscription.brief import SubscriptionBrief
 from consumer.core.text.durations import format_duration
 from consumer.core.tools.doctor.subscriptions import Seen
@@ -49,8 +49,7 @@ async def _seen(history: HistoryStore, briefs: Sequence[SubscriptionBrief]) -> S
     types: dict[str, set[str]] = {}
     matched: set[str] = set()
     oldest = time.time()
-    for step in steps:
-        row = step.row
+    for row in parted(step.row for step in steps):
         oldest = min(oldest, row.at)
         if row.subscription_id:
             matched.add(row.subscription_id)

@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
-from consumer.core.history.records import LIMIT_MAX, Query, Step, StoredStep
+from consumer.core.history.records import LIMIT_MAX, Query, Step, StoredStep, parted
 from consumer.core.history.trace import EventKey, EventTrace, Evidence, ParkedNow, WaitingNow, trace
 from consumer.core.message.records import ParkedRow
 from consumer.core.subscription.brief import SubscriptionBrief
@@ -68,7 +68,7 @@ class Inquiry:
             StoreUnavailable: the history or the store cannot be read.
         """
         steps = await self.history.steps(Query(event_id=event_id, tenant=tenant, limit=EVENT_ROWS))
-        rows = [step.row for step in steps]
+        rows = list(parted(step.row for step in steps))
         parked = [each for each in await self.lookup.parked(event_id) if tenant in ("", each.tenant)]
         live = [each for each in waiting if each.key.event_id == event_id and tenant in ("", each.key.tenant)]
         types = {row.tenant: row.type for row in rows}

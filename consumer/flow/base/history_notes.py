@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
-from consumer.core.history.noted import DeliveredRow, ReceivedRow
 from consumer.core.history.records import ANSWER_BYTES, DETAIL_MAX, HistoryRow, Keep, Step
 from consumer.core.message.delivery import DeliveryMessage
 from consumer.core.message.parked import delivery_id
@@ -52,11 +51,11 @@ class HistoryNotes:
         """A worker took an event; *matched* is the number of subscriptions that want it, perhaps 0."""
         if self._history is None or not self._all:
             return
-        at = event.arrived_at
         if matched:
-            self._history.note(ReceivedRow(at, event.id, event.tenant, event.type, matched))
+            self._history.receive(event, matched)
         else:
-            self._history.note(HistoryRow(at, Step.UNMATCHED.value, event.id, event.tenant, event.type))
+            at, ids = event.arrived_at, (event.id, event.tenant, event.type)
+            self._history.note(HistoryRow(at, Step.UNMATCHED.value, *ids))
 
     def settled(self, event: Event) -> None:
         """Nothing is owed for the event's message any more: call it only after the ack."""
@@ -72,10 +71,9 @@ class HistoryNotes:
             return
         event, target = done.event, done.subscription.id
         answer = outcome.body[:kept] if kept and outcome.status is not None else None
-        answer_type, latency_ms = outcome.content_type if kept else "", attempt.duration_s * 1000
+        answer_type = outcome.content_type if kept else ""
         if is_usual:
-            ids = event.id, event.tenant, event.type, target
-            history.note(DeliveredRow(attempt.at, *ids, outcome.status, latency_ms, answer, answer_type))
+            history.deliver(event, target, attempt, answer, answer_type)
             return
         reason, wait_ms = _of(done.verdict, attempt.at + attempt.duration_s)
         history.note(
@@ -90,7 +88,7 @@ class HistoryNotes:
                 attempt.number,
                 outcome.kind.value,
                 outcome.status,
-                latency_ms,
+                attempt.duration_s * 1000,
                 wait_ms,
                 reason,
                 "" if reason == "delivered" else outcome.detail[:DETAIL_MAX],

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 from fastapi import APIRouter, Depends, Path, Query, Response
 
 from consumer.core.event.decode import TENANT_PATTERN
-from consumer.core.history.records import StoredStep
+from consumer.core.history.records import StoredStep, chosen_wait_s
 from consumer.core.message.parked import rfc3339
 from consumer.web.access.guard import Caller, Operator, Reader
 from consumer.web.models.endpoints import (
@@ -193,7 +193,7 @@ def _attempt(step: StoredStep) -> EndpointAttempt:
         status=row.status,
         duration_s=None if row.latency_ms is None else row.latency_ms / 1000,
         verdict=row.reason,
-        wait_s=None if row.wait_ms is None else row.wait_ms / 1000,
+        wait_s=chosen_wait_s(row),
         detail=row.detail,
         answer=(row.answer or b"").decode("utf-8", "replace"),
         answer_type=row.answer_type,

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 import aio_pika
 import pytest
 
+from consumer.core.history.batch import HistoryBatch
 from consumer.core.history.records import HistoryRow
 from consumer.core.message.parked import delivery_id
 from consumer.core.store.tokens import Scope
@@ -75,7 +76,7 @@ def story(local: Run, remote: RemoteDesk) -> None:
 
     async def write() -> None:
         history = open_history(load_settings({"LEVERET_HOME": str(remote.context.settings.home)}))
-        await history.write(1, (first, of_shop, later))
+        await history.write(1, HistoryBatch((first, of_shop, later)))
         await history.close()
 
     asyncio.run(write())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from consumer.core.history.batch import HistoryBatch
 from consumer.core.history.listing import Listing
 from consumer.core.history.records import HistoryRow
 from consumer.core.history.status import DeliveryStatus
@@ -24,7 +25,7 @@ async def listings(
     till = shop(name="till", url="https://till.example/")
     await apply(place.open(), *(subscriptions or (shop(), till)))
     history = place.open_history()
-    await history.write(1, rows)
+    await history.write(1, HistoryBatch(rows))
     return Listings(place.open_history(), place.open_lookup())
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from typing import Any
 
+from consumer.core.history.batch import HistoryBatch
 from consumer.core.history.records import HistoryRow
 from consumer.core.history.status import DeliveryStatus
 from consumer.core.history.trace import EventKey, EventTrace, WaitingNow
@@ -59,7 +60,7 @@ async def inquire(place: Place, *rows: HistoryRow) -> Inquiry:
     await store.pause(Pause(scope=Scope.SUBSCRIPTION, name=subscription_id("acme", "held")), lift=False)
     history = place.open_history()
     if rows:
-        await history.write(1, rows)
+        await history.write(1, HistoryBatch(rows))
     return Inquiry(history, place.open_lookup())
 
 

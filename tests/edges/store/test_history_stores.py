@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import stat
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import asyncpg
@@ -12,14 +13,16 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from consumer.core.errors import StoreUnavailable
-from consumer.core.history.noted import DeliveredRow, NotedRow, ReceivedRow, whole
-from consumer.core.history.records import HistoryRow, Query, Step, is_failure
+from consumer.core.history.batch import HistoryBatch
+from consumer.core.history.records import HistoryRow, Query, Step, is_failure, parted
+from consumer.core.model import Attempt, OutcomeKind
 from consumer.edges.store.history.history_store import HistoryStore, Limits
 from consumer.edges.store.history.postgres_history import BY_AGE
 from consumer.edges.store.history.sqlite_history import FILE_NAME
-from consumer.edges.store.history.sqlite_inserts import ROWS_AT_ONCE, RUN_ROWS
+from consumer.edges.store.history.sqlite_inserts import ROWS_AT_ONCE
 from consumer.edges.store.history.statements import FUTURE_S
 from tests.support.stores import Place, take_back
+from tests.support.worker import event
 
 NOW = 1_767_225_600.0
 KEEP = Limits(max_age_s=86_400, max_rows=1_000_000)
@@ -74,7 +77,7 @@ async def trimmed(history: HistoryStore, limits: Limits, now: float) -> None:
 
 async def test_a_row_comes_back_as_it_was_written(place: Place) -> None:
     """Every field, with bytes that are not text, through another connection."""
-    await place.open_history().write(1, some())
+    await place.open_history().write(1, HistoryBatch(some()))
 
     assert await rows(place.open_history()) == some()
 
@@ -108,7 +111,7 @@ async def test_a_history_that_does_not_exist_has_no_rows(place: Place, used: boo
 async def test_a_query_finds_the_rows_that_meet_all_conditions(place: Place, query: dict[str, Any]) -> None:
     """Each condition alone and together, in the order of writing."""
     history = place.open_history()
-    await history.write(1, some())
+    await history.write(1, HistoryBatch(some()))
 
     assert await rows(history, **query) == [each for each in some() if _meets(each, query)]
 
@@ -122,7 +125,7 @@ def _meets(found: HistoryRow, query: dict[str, Any]) -> bool:
 async def test_a_limit_keeps_the_newest_rows_and_a_cursor_leads_on(place: Place) -> None:
     """Without a cursor the last rows; after one, the rows that follow; before one, the rows that precede."""
     history = place.open_history()
-    await history.write(1, [row(n) for n in range(10)])
+    await history.write(1, HistoryBatch([row(n) for n in range(10)]))
 
     newest = await history.steps(Query(limit=3))
     earlier = await history.steps(Query(limit=3, before=newest[0].seq))
@@ -136,7 +139,7 @@ async def test_a_limit_keeps_the_newest_rows_and_a_cursor_leads_on(place: Place)
 async def test_rows_are_found_by_their_numbers_without_their_long_fields(place: Place) -> None:
     """A light query leaves details and answers out."""
     history = place.open_history()
-    await history.write(1, some())
+    await history.write(1, HistoryBatch(some()))
     steps = await history.steps(Query())
     wanted = (steps[1].seq, steps[5].seq, 10_000)
 
@@ -148,17 +151,17 @@ async def test_rows_are_found_by_their_numbers_without_their_long_fields(place: 
 async def test_a_batch_that_is_there_is_not_written_again(place: Place) -> None:
     """The writer tries a batch again when it did not hear of its end."""
     history = place.open_history()
-    await history.write(1, [row(1)])
-    await history.write(1, [row(1)])
-    await history.write(2, [row(2)])
+    await history.write(1, HistoryBatch([row(1)]))
+    await history.write(1, HistoryBatch([row(1)]))
+    await history.write(2, HistoryBatch([row(2)]))
 
     assert await rows(history) == [row(1), row(2)]
 
 
 async def test_several_writers_share_a_history(place: Place) -> None:
     """Their batches have the same numbers, and each is there."""
-    await place.open_history().write(1, [row(1)])
-    await place.open_history().write(1, [row(2)])
+    await place.open_history().write(1, HistoryBatch([row(1)]))
+    await place.open_history().write(1, HistoryBatch([row(2)]))
 
     assert await rows(place.open_history()) == [row(1), row(2)]
 
@@ -173,35 +176,45 @@ async def test_a_batch_that_the_store_can_never_take_is_refused_whole(place: Pla
     history = place.open_history()
 
     with pytest.raises(ValueError, match=r"history\.db|postgresql"):
-        await history.write(1, [row(1), row(2, detail=bad)])
-    await history.write(2, [row(3)])
+        await history.write(1, HistoryBatch([row(1), row(2, detail=bad)]))
+    await history.write(2, HistoryBatch([row(3)]))
 
     assert await rows(history) == [row(3)]
 
 
-async def test_a_short_row_is_read_as_a_whole_one(place: Place) -> None:
-    """The columns that it lacks have the same values in both stores."""
-    received = ReceivedRow(NOW, "ord-1", "acme", "order.created", 1)
-    delivered = DeliveredRow(
-        NOW, "ord-1", "acme", "order.created", "sub_1", 200, 12.5, b"\xff\0", "text/plain"
-    )
-    silent = delivered._replace(status=204, answer=None, answer_type="")
-    noted: list[NotedRow] = [*[received] * RUN_ROWS, row(1), *[delivered] * RUN_ROWS, silent, row(2), silent]
-    history = place.open_history()
+async def test_arrival_and_first_attempt_are_one_row_that_is_read_as_two(place: Place) -> None:
+    """Decision 52: the columns that its short form lacks have the same values in both stores."""
+    taken = replace(event(id="ord-1"), arrived_at=NOW)
+    attempt = Attempt(1, NOW + 0.25, OutcomeKind.OK, 200, 0.5)
+    history, batch = place.open_history(), HistoryBatch([row(1)])
+    batch.receive(taken, 1)
+    batch.deliver(taken, "sub_1", attempt, b"\xff\0", "text/plain")
+    batch.deliver(taken, "sub_1", attempt._replace(status=204), None, "")
 
-    await history.write(1, noted)
+    await history.write(1, batch)
 
-    assert await rows(history) == list(map(whole, noted))
+    found = await rows(history)
+    assert found == list(batch)
+    ids = taken.id, taken.tenant, taken.type
+    assert list(parted(found)) == [
+        HistoryRow(NOW, "received", *ids, number=1),
+        HistoryRow(
+            *(attempt.at, "attempt", *ids, "sub_1", "", 1, "ok", 200, 500.0, None, "delivered", ""),
+            *(b"\xff\0", "text/plain"),
+        ),
+        HistoryRow(attempt.at, "attempt", *ids, "sub_1", "", 1, "ok", 204, 500.0, None, "delivered"),
+        row(1),
+    ]
 
 
 async def test_a_batch_of_several_statements_is_written_or_refused_whole(place: Place) -> None:
     """One transaction holds more rows than one statement takes."""
     history, several = place.open_history(), [row(n) for n in range(ROWS_AT_ONCE + 1)]
     with pytest.raises(ValueError, match=r"history\.db|postgresql"):
-        await history.write(1, [*several, row(9_999, detail="half a character: \ud800")])
+        await history.write(1, HistoryBatch([*several, row(9_999, detail="half a character: \ud800")]))
     assert await rows(history) == []
 
-    await history.write(2, several)
+    await history.write(2, HistoryBatch(several))
 
     assert await rows(history, limit=10_000) == several
 
@@ -209,8 +222,8 @@ async def test_a_batch_of_several_statements_is_written_or_refused_whole(place: 
 async def test_rows_are_deleted_by_age(place: Place) -> None:
     """All rows older than the bound, however many, and no other; so are those from the future."""
     history = place.open_history()
-    await history.write(1, [row(0, at=NOW + 1e6), *(row(n) for n in range(3_000))])
-    await history.write(2, [row(5_000)])
+    await history.write(1, HistoryBatch([row(0, at=NOW + 1e6), *(row(n) for n in range(3_000))]))
+    await history.write(2, HistoryBatch([row(5_000)]))
 
     await trimmed(history, Limits(max_age_s=100, max_rows=1_000_000), NOW + 2_600)
 
@@ -223,7 +236,7 @@ async def test_rows_are_deleted_by_number(place: Place) -> None:
     """The newest ones stay."""
     history = place.open_history()
     for batch in range(5):
-        await history.write(batch + 1, [row(batch * 1_000 + n) for n in range(1_000)])
+        await history.write(batch + 1, HistoryBatch([row(batch * 1_000 + n) for n in range(1_000)]))
 
     await trimmed(history, Limits(max_age_s=86_400, max_rows=700), NOW + 5_000)
 
@@ -234,7 +247,7 @@ async def test_one_call_deletes_few_rows(place: Place) -> None:
     """Writes come between, so that none waits for long."""
     history = place.open_history()
     for batch in range(5):
-        await history.write(batch + 1, [row(batch * 1_000 + n) for n in range(1_000)])
+        await history.write(batch + 1, HistoryBatch([row(batch * 1_000 + n) for n in range(1_000)]))
 
     assert await history.trim(Limits(max_age_s=1, max_rows=1_000), NOW + 86_400)
 
@@ -245,7 +258,7 @@ async def test_one_call_deletes_few_rows(place: Place) -> None:
 async def test_a_deletion_reads_only_its_own_part_of_the_table(place: Place) -> None:
     """Rows that were deleted before, and that no VACUUM has removed, do not make it slower."""
     history = place.open_history()
-    await history.write(1, [row(n) for n in range(3_000)])
+    await history.write(1, HistoryBatch([row(n) for n in range(3_000)]))
     connection = await asyncpg.connect(place.url)
     await connection.execute("ANALYZE leveret_history")
     explain = f"EXPLAIN {BY_AGE.replace('$1', '2000').replace('$2', '3000')}"
@@ -258,17 +271,17 @@ async def test_a_deletion_reads_only_its_own_part_of_the_table(place: Place) -> 
 async def test_a_cursor_stays_valid_after_everything_was_deleted(place: Place) -> None:
     """A number is never given twice, so a follower misses no row."""
     history = place.open_history()
-    await history.write(1, [row(1)])
+    await history.write(1, HistoryBatch([row(1)]))
     [last] = await history.steps(Query())
     await trimmed(history, Limits(max_age_s=1, max_rows=1_000), NOW + 1_000)
-    await history.write(2, [row(2)])
+    await history.write(2, HistoryBatch([row(2)]))
 
     assert [step.row for step in await history.steps(Query(after=last.seq))] == [row(2)]
 
 
 async def test_the_file_is_the_owners(sql_place: Place) -> None:
     """Answers may contain personal data."""
-    await sql_place.open_history().write(1, [row(1)])
+    await sql_place.open_history().write(1, HistoryBatch([row(1)]))
 
     assert stat.S_IMODE((sql_place.home / FILE_NAME).stat().st_mode) == 0o600
 
@@ -276,10 +289,10 @@ async def test_the_file_is_the_owners(sql_place: Place) -> None:
 async def test_a_file_that_was_removed_is_made_anew(sql_place: Place) -> None:
     """No row goes into a file without a name."""
     history = sql_place.open_history()
-    await history.write(1, [row(1)])
+    await history.write(1, HistoryBatch([row(1)]))
     for path in sql_place.home.glob(f"{FILE_NAME}*"):
         path.unlink()
-    await history.write(2, [row(2)])
+    await history.write(2, HistoryBatch([row(2)]))
 
     assert await rows(sql_place.open_history()) == [row(2)]
 
@@ -292,9 +305,9 @@ async def test_a_damaged_file_is_reported_and_a_new_one_is_used(sql_place: Place
     history = sql_place.open_history()
 
     with pytest.raises(StoreUnavailable, match="not a database"):
-        await history.write(1, [row(1)])
+        await history.write(1, HistoryBatch([row(1)]))
     file.unlink()
-    await history.write(1, [row(1)])
+    await history.write(1, HistoryBatch([row(1)]))
 
     assert await rows(history) == [row(1)]
 
@@ -306,12 +319,12 @@ async def test_tables_that_are_gone_are_made_again(place: Place) -> None:
     With SQLite each batch looks at the file first: the test of a removed file shows that.
     """
     history = place.open_history()
-    await history.write(1, [row(1)])
+    await history.write(1, HistoryBatch([row(1)]))
     await take_back(place, "0005")
 
     with pytest.raises(StoreUnavailable):
-        await history.write(2, [row(2)])
-    await history.write(2, [row(2)])
+        await history.write(2, HistoryBatch([row(2)]))
+    await history.write(2, HistoryBatch([row(2)]))
 
     assert await rows(history) == [row(2)]
 
@@ -326,7 +339,7 @@ async def test_a_search_by_time_misses_no_row(sql_place: Place, late_s: list[flo
     history = sql_place.open_history()
     noted = [row(n, at=NOW + n * 20 - late) for n, late in enumerate(late_s)]
     (sql_place.home / FILE_NAME).unlink(missing_ok=True)
-    await history.write(1, noted)
+    await history.write(1, HistoryBatch(noted))
 
     found = await rows(history, since=NOW + since_s)
 

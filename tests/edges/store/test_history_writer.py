@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
@@ -12,8 +13,9 @@ from hypothesis import strategies as st
 from prometheus_client import CollectorRegistry
 
 from consumer.core.errors import StoreUnavailable
-from consumer.core.history.noted import NotedRow, ReceivedRow, whole
+from consumer.core.history.batch import HistoryBatch
 from consumer.core.history.records import ANSWER_BYTES, DETAIL_MAX, HistoryRow, Query, StoredStep
+from consumer.core.model import Attempt, OutcomeKind
 from consumer.edges.store.history import history_writer
 from consumer.edges.store.history.history_store import Limits
 from consumer.edges.store.history.history_writer import BATCH_ROWS, BYTES_MAX, ROWS_MAX, HistoryWriter
@@ -21,6 +23,7 @@ from consumer.flow.observe.observer import Observer
 from metrics.series import Series
 from tests.support.fakes import RecordingLog
 from tests.support.system.waiting import until
+from tests.support.worker import event
 
 LIMITS = Limits(86_400, 1_000)
 
@@ -29,7 +32,7 @@ class MemoryHistoryStore:
     """Rows in memory, of a store that can be away, refuse rows, or lose the answer to a commit."""
 
     def __init__(self) -> None:
-        self.rows: list[NotedRow] = []
+        self.rows: list[HistoryRow] = []
         self.numbers: set[int] = set()
         self.faults: list[str] = []  #: of the next writes: away | refuses | unheard; empty: none
         self.refused: set[str] = set()  #: ids of events whose rows it always refuses
@@ -39,16 +42,16 @@ class MemoryHistoryStore:
         self.gate = asyncio.Event()
         self.gate.set()
 
-    async def write(self, number: int, rows: Sequence[NotedRow]) -> None:
+    async def write(self, number: int, batch: HistoryBatch) -> None:
         """Write a batch, or fail as asked."""
         await self.gate.wait()
         fault = self.faults.pop(0) if self.faults else ""
-        refuses = fault == "refuses" or not self.refused.isdisjoint(each.event_id for each in rows)
+        refuses = fault == "refuses" or not self.refused.isdisjoint(each.event_id for each in batch)
         if refuses and fault != "away" and number not in self.numbers:
             raise ValueError("history.db: a NUL")
         if fault != "away" and number not in self.numbers:
             self.numbers.add(number)
-            self.rows += rows
+            self.rows += batch
         if fault in ("away", "unheard"):
             raise StoreUnavailable("history.db: the disk is full")
 
@@ -96,7 +99,7 @@ class Desk:
 
 def row(number: int, answer: bytes | None = None) -> HistoryRow:
     """A row."""
-    return HistoryRow(float(number), "attempt", f"ord-{number}", answer=answer)
+    return HistoryRow(number / 1_000, "attempt", f"ord-{number}", answer=answer)
 
 
 async def test_rows_are_written_in_batches_in_their_order() -> None:
@@ -166,6 +169,35 @@ async def test_smaller_batches_are_written_one_after_the_other() -> None:
     assert room - len(desk.store.rows) < room // 4
 
 
+async def test_a_batch_spans_a_bounded_time() -> None:
+    """A reader finds the rows of a time by their order; while a store is away, rows of hours gather."""
+    desk = Desk()
+    noted = [row(seconds * 1_000) for seconds in (0, 30, 61, 62, 200)]
+    for each in noted:
+        desk.writer.note(each)
+
+    written: list[int] = []
+    while await desk.writer.flush() and len(desk.store.rows) > sum(written):
+        written.append(len(desk.store.rows) - sum(written))
+
+    assert written == [2, 2, 1]
+    assert desk.store.rows == noted
+
+
+async def test_an_event_that_is_delivered_at_once_takes_the_room_of_one_row() -> None:
+    """Its arrival and its attempt are joined before they are written."""
+    desk = Desk()
+    events = BATCH_ROWS - 1
+    for number in range(events):
+        taken = replace(event(id=f"ord-{number}"), arrived_at=1.0)
+        desk.writer.receive(taken, 1)
+        desk.writer.deliver(taken, "sub_1", Attempt(1, 1.5, OutcomeKind.OK, 200, 0.25), b"ok", "")
+
+    assert await desk.writer.flush()
+
+    assert [row.wait_ms for row in desk.store.rows] == [500.0] * events
+
+
 async def test_only_the_rows_that_are_refused_are_left_out_and_counted(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -189,11 +221,11 @@ async def test_each_text_of_a_row_is_printable() -> None:
     desk = Desk()
     bad = HistoryRow(1.0, "attempt", "a\0b", "acme", "t\ud800", detail="\x1b" * DETAIL_MAX, answer=b"\0")
     desk.writer.note(bad._replace(answer_type="text/\n"))
-    desk.writer.note(ReceivedRow(1.0, "ord-1", "acme\0", "order.created", 1))
+    desk.writer.receive(replace(event(tenant="acme\0"), arrived_at=1.0), 1)
     desk.writer.note(row(1))
     await desk.writer.flush()
 
-    safe, short, same = map(whole, desk.store.rows)
+    short, safe, same = desk.store.rows
     assert short.tenant == r"acme\x00"
     assert (safe.event_id, safe.type, safe.answer_type) == (r"a\x00b", r"t\ud800", r"text/\n")
     assert safe.detail == (r"\x1b" * DETAIL_MAX)[:DETAIL_MAX]

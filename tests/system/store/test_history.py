@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from consumer.core.history.records import HistoryRow, Query
+from consumer.core.history.records import HistoryRow, Query, parted
 from consumer.edges.store.history.build import open_history
 from consumer.edges.store.history.history_store import HistoryReader
 from consumer.edges.store.history.sqlite_history import FILE_NAME
@@ -41,7 +41,7 @@ async def rows(daemon: Daemon, event_id: str) -> Sequence[HistoryRow]:
     """Return the rows of an event."""
     reader = history(daemon)
     try:
-        return [step.row for step in await reader.steps(Query(event_id=event_id))]
+        return list(parted(step.row for step in await reader.steps(Query(event_id=event_id))))
     finally:
         await reader.close()
 

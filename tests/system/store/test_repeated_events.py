@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from consumer.core.history.records import HistoryRow, Query
+from consumer.core.history.records import HistoryRow, Query, parted
 from consumer.edges.store.history.build import open_history
 from consumer.settings import load_settings
 from tests.support.processes.postgres import Postgres
@@ -34,7 +34,7 @@ async def rows(daemon: Daemon, event_id: str) -> Sequence[HistoryRow]:
     env = {name: value for name, value in daemon.env.items() if name.startswith("LEVERET_")}
     reader = open_history(load_settings(env))
     try:
-        return [step.row for step in await reader.steps(Query(event_id=event_id))]
+        return list(parted(step.row for step in await reader.steps(Query(event_id=event_id))))
     finally:
         await reader.close()
 

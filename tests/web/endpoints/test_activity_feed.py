@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest_asyncio
 
 from consumer.core.errors import StoreUnavailable
+from consumer.core.history.batch import HistoryBatch
 from consumer.core.history.records import HistoryRow, Query, StoredStep
 from consumer.core.history.sums import Part, Sum
 from consumer.edges.store.history.sqlite_history import SqliteHistory
@@ -55,7 +56,7 @@ class Desk:
         """Write attempts of this moment that delivered."""
         row = HistoryRow(self.clock.at, "attempt", "ord-1", "acme", "order.created", "sub_1", number=1)
         delivered = row._replace(kind="ok", status=200, latency_ms=5.0, reason="delivered")
-        await self.history.write(next(self._batches), [delivered] * rows)
+        await self.history.write(next(self._batches), HistoryBatch([delivered] * rows))
 
     async def day(self, attempts: int) -> None:
         """Wait until the sums contain so many attempts and are complete."""

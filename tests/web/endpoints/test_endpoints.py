@@ -9,6 +9,7 @@ from typing import Any
 import httpx2
 import pytest
 
+from consumer.core.history.batch import HistoryBatch
 from consumer.core.history.records import HistoryRow, Query, StoredStep
 from consumer.core.message.records import EndpointState
 from consumer.core.store.tokens import Scope
@@ -58,7 +59,7 @@ def delivered(target: str, seconds_ago: float, event: str) -> HistoryRow:
 async def write(api: Api, *rows: HistoryRow) -> None:
     """Write rows as a worker does."""
     history = SqliteHistory(api.context.settings.home, 5.0)
-    await history.write(1, rows)
+    await history.write(1, HistoryBatch(rows))
     await history.close()
 
 

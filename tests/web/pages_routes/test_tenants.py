@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from consumer.core.history.batch import HistoryBatch
 from consumer.core.history.records import HistoryRow
 from consumer.core.store.tokens import Scope
 from consumer.edges.store.history.sqlite_history import SqliteHistory
@@ -34,7 +35,7 @@ async def attempted(api: Api, counts: dict[str, list[int]]) -> None:
         for _ in range(count)
     ]
     history = SqliteHistory(api.context.settings.home, 5.0)
-    await history.write(1, rows)
+    await history.write(1, HistoryBatch(rows))
     await history.close()
 
 

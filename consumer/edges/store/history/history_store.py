@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 from typing import NamedTuple, Protocol
 
-from consumer.core.history.noted import NotedRow
+from consumer.core.history.batch import HistoryBatch
 from consumer.core.history.records import Query, StoredStep
 from consumer.core.history.sums import Part, Sum
 from consumer.core.history.trace import EventKey
@@ -70,12 +70,12 @@ class Limits(NamedTuple):
 class HistoryStore(HistoryReader, Protocol):
     """Takes rows too."""
 
-    async def write(self, number: int, rows: Sequence[NotedRow]) -> None:
+    async def write(self, number: int, batch: HistoryBatch) -> None:
         """Write a batch, all or nothing; a batch of this store that was written already is not repeated.
 
         Args:
             number: Number of the batch, larger than those before; the same when a batch is tried again.
-            rows: The batch.
+            batch: Its rows; nobody adds to them any more.
 
         Raises:
             StoreUnavailable: the history cannot be written now; try the same batch again.

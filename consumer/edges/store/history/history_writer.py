@@ -11,13 +11,13 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Sequence
-from itertools import islice
+from collections.abc import Callable
 from typing import Final
 
 from consumer.core.errors import LeveretError
-from consumer.core.history.noted import NotedRow, safe
-from consumer.core.history.records import ANSWER_BYTES, DETAIL_MAX
+from consumer.core.history.batch import HistoryBatch
+from consumer.core.history.records import ANSWER_BYTES, DETAIL_MAX, HistoryRow
+from consumer.core.model import Attempt, Event
 from consumer.edges.store.back_off import BackOff
 from consumer.edges.store.history.history_store import HistoryStore, Limits
 from consumer.ports import HistoryReports
@@ -27,6 +27,9 @@ TICKS: Final = 10  #: looks at the lag of the loop in that time
 LATE_S: Final = 0.005  #: lag of a busy loop
 PATIENCE_S: Final = 2.0  #: longest time for which a busy loop puts off a batch
 BATCH_ROWS: Final = 5_000  #: rows of one transaction; the more, the less often a page of an index is written
+BATCH_S: Final = (
+    60.0  #: longest time of the rows of one transaction, as a reader finds rows of a time by their order
+)
 ROWS_MAX: Final = 20_000  #: rows in memory
 BYTES_MAX: Final = 16 * 1024 * 1024  #: bytes of the answers and details in memory, at most
 TRIM_EVERY_S: Final = 30.0  #: time between two searches for old rows
@@ -60,24 +63,50 @@ class HistoryWriter:
         self._limits = limits
         self._observe = observe
         self._now = now
-        self._rows: deque[NotedRow] = deque()
+        self._batches: deque[HistoryBatch] = deque()
+        self._last: HistoryBatch | None = None  #: of these, it takes rows
+        self._last_since = 0.0  #: time of the first row of the last batch
+        self._held = 0  #: rows of all these batches
         self._rows_max = min(ROWS_MAX, BYTES_MAX // (answer_bytes + DETAIL_MAX))
         #: rows of a batch, in memory beside the others
         self._batch_rows = min(BATCH_ROWS, self._rows_max // 4)
-        self._parts: list[Sequence[NotedRow]] = []  #: of the batch that is being written, the next one last
+        self._parts: list[HistoryBatch] = []  #: of the batch that is being written, the next one last
         self._number = 1  #: of the next part
         self._work = asyncio.Event()
         self._trim_at = 0.0  #: monotonic seconds
 
-    def note(self, row: NotedRow) -> None:
+    def note(self, row: HistoryRow) -> None:
         """Take *row*; drop and count it if there is no room."""
-        rows = self._rows
-        if len(rows) >= self._rows_max:
+        batch = self._batch_of(row.at)
+        if batch is not None:
+            batch.add(row)
+            self._held += 1
+
+    def receive(self, event: Event, matched: int) -> None:
+        """Take the arrival of an event, as :meth:`note` does."""
+        batch = self._batch_of(event.arrived_at)
+        if batch is not None:
+            batch.receive(event, matched)
+            self._held += 1
+
+    def deliver(self, event: Event, target: str, attempt: Attempt, answer: bytes | None, kind: str) -> None:
+        """Take a first attempt that delivered, as :meth:`note` does."""
+        batch = self._batch_of(attempt.at)
+        if batch is not None:
+            self._held += batch.deliver(event, target, attempt, answer, kind)
+
+    def _batch_of(self, at: float) -> HistoryBatch | None:
+        """Return the batch that takes a row of the time *at*; None if there is no room, which is counted."""
+        if self._held >= self._rows_max:
             self._observe.history_dropped("full", 1)
-            return
-        if not rows:
+            return None
+        batch = self._last
+        if batch is None or len(batch) >= self._batch_rows or at - self._last_since > BATCH_S:
+            batch = self._last = HistoryBatch()
+            self._batches.append(batch)
+            self._last_since = at
             self._work.set()
-        rows.append(safe(row))
+        return batch
 
     async def run(self) -> None:
         """Write batches and delete old rows until cancelled."""
@@ -99,16 +128,18 @@ class HistoryWriter:
         """Write the remaining rows for a bounded time, count the others, and close the store."""
         try:
             async with asyncio.timeout(FINISH_S):
-                while self._parts or self._rows:
+                while self._parts or self._batches:
                     if not await self.flush():
                         break
         except TimeoutError:
             pass
-        left = sum(map(len, self._parts)) + len(self._rows)
+        left = sum(map(len, self._parts)) + self._held
         if left:
             self._observe.history_dropped("stopped", left)
         self._parts.clear()
-        self._rows.clear()
+        self._batches.clear()
+        self._last = None
+        self._held = 0
         try:
             async with asyncio.timeout(FINISH_S):
                 await self._store.close()
@@ -119,7 +150,7 @@ class HistoryWriter:
         """Write one batch; return False if the store could not take it, and keep its rest."""
         parts = self._parts
         if not parts:
-            if not self._rows:
+            if not self._batches:
                 return True
             parts.append(self._take())
         refused = 0
@@ -140,24 +171,21 @@ class HistoryWriter:
 
     def _halve(self, error: ValueError) -> int:
         """Replace the refused part by its halves, or drop its only row; return how many were dropped."""
-        rows = self._parts.pop()
+        rows = list(self._parts.pop())
         if len(rows) > 1:
             middle = len(rows) // 2
-            self._parts += [rows[middle:], rows[:middle]]
+            self._parts += [HistoryBatch(rows[middle:]), HistoryBatch(rows[:middle])]
             return 0
         self._observe.history_failed(error)
         self._observe.history_dropped("refused", 1)
         return 1
 
-    def _take(self) -> Sequence[NotedRow]:
-        rows = self._rows
-        batch = list(islice(rows, self._batch_rows))
-        if len(batch) == len(rows):
-            rows.clear()
+    def _take(self) -> HistoryBatch:
+        batch = self._batches.popleft()
+        self._held -= len(batch)
+        if not self._batches:
+            self._last = None
             self._work.clear()
-        else:
-            for _ in batch:
-                rows.popleft()
         return batch
 
     async def _wait(self, trim_s: float) -> None:
@@ -179,7 +207,7 @@ class HistoryWriter:
         """
         loop = asyncio.get_running_loop()
         deadline, busy = loop.time() + PATIENCE_S, True
-        while busy and len(self._rows) < self._rows_max // 2 and loop.time() < deadline:
+        while busy and self._held < self._rows_max // 2 and loop.time() < deadline:
             busy = False
             for _ in range(TICKS):
                 wake_at = loop.time() + GATHER_S / TICKS
@@ -188,7 +216,7 @@ class HistoryWriter:
 
     async def _write_all(self) -> bool:
         while await self.flush():
-            if len(self._rows) < self._batch_rows:
+            if len(self._batches) <= 1 and self._held < self._batch_rows:
                 return True
         return False
 

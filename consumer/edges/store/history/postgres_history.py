@@ -11,12 +11,12 @@ import asyncio
 import secrets
 from collections.abc import AsyncIterator, Collection, Iterator, Sequence
 from contextlib import asynccontextmanager
-from itertools import chain, starmap
+from itertools import chain, islice, starmap
 from typing import Final
 
 import asyncpg
 
-from consumer.core.history.noted import NotedRow, whole
+from consumer.core.history.batch import HistoryBatch
 from consumer.core.history.records import HistoryRow, Query, StoredStep
 from consumer.core.history.sums import Part, Sum
 from consumer.core.history.trace import EventKey
@@ -85,15 +85,15 @@ class PostgresHistory:
         self._turn = asyncio.Lock()  #: one statement at a time on the connection
         self._oldest = 0  #: no row has a smaller *seq*
 
-    async def write(self, number: int, rows: Sequence[NotedRow]) -> None:
+    async def write(self, number: int, batch: HistoryBatch) -> None:
         """Write a batch in one transaction, unless this writer's batch *number* is there."""
         async with self._connected() as connection:
             if not self._is_prepared:
                 await self._prepare()
             async with connection.transaction():
                 if await connection.fetchval(_NOTE, self._writer, number) is not None:
-                    for start in range(0, len(rows), COPY_ROWS):
-                        some = [whole(row) for row in rows[start : start + COPY_ROWS]]
+                    rows = iter(batch)
+                    while some := list(islice(rows, COPY_ROWS)):
                         await connection.copy_records_to_table(TABLE, records=some, columns=_COLUMNS)
 
     async def trim(self, limits: Limits, now: float) -> bool:

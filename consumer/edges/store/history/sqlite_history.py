@@ -19,7 +19,7 @@ from typing import Final, TypeVar
 from urllib.parse import quote
 
 from consumer.core.errors import StoreUnavailable
-from consumer.core.history.noted import NotedRow
+from consumer.core.history.batch import HistoryBatch
 from consumer.core.history.records import HistoryRow, Query, StoredStep
 from consumer.core.history.sums import Part, Sum
 from consumer.core.history.trace import EventKey
@@ -96,9 +96,9 @@ class SqliteHistory:
         self._oldest = 0  #: no row has a smaller *seq*
         self._written = 0  #: number of the last batch: a cancelled write ends in the thread all the same
 
-    async def write(self, number: int, rows: Sequence[NotedRow]) -> None:
+    async def write(self, number: int, batch: HistoryBatch) -> None:
         """Write a batch in one transaction, unless batch *number* is there."""
-        await self._in_thread(lambda: self._write(number, rows))
+        await self._in_thread(lambda: self._write(number, batch))
 
     async def trim(self, limits: Limits, now: float) -> bool:
         """Delete the oldest rows beyond *limits*, at most :data:`TRIM_ROWS`; no file has none."""
@@ -172,13 +172,13 @@ class SqliteHistory:
             self._connection.close()
             self._connection = None
 
-    def _write(self, number: int, rows: Sequence[NotedRow]) -> None:
+    def _write(self, number: int, batch: HistoryBatch) -> None:
         if number <= self._written:
             return
         connection = self._open()
         connection.execute("BEGIN IMMEDIATE")
         try:
-            for statement, values in inserts(rows):
+            for statement, values in inserts(batch):
                 connection.execute(statement, values)
             connection.execute("COMMIT")
             self._written = number

@@ -11,6 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from consumer.core.history.activity import HOUR_S, HOURS, MINUTE_S, Activity
+from consumer.core.history.batch import HistoryBatch
 from consumer.core.history.records import LIMIT_MAX, HistoryRow, Query, Step
 from consumer.core.history.sums import LATENCY_BOUNDS_MS, Part
 from consumer.edges.store.history.history_store import SumReader
@@ -102,7 +103,7 @@ async def test_sums_equal_those_of_the_rows(
     history = place.histories[0] if place.histories else place.open_history()
     reader = place.sum_readers[0] if place.sum_readers else place.open_sums()
     start = (await reader.numbers(0)).stop
-    await history.write(start + 1, rows)
+    await history.write(start + 1, HistoryBatch(rows))
     numbers = range(start, (await reader.numbers(0)).stop)
     await delete(place, [numbers[each] for each in gone if each < len(numbers) - 1])
 
@@ -116,7 +117,9 @@ async def test_the_numbers_of_a_day_leave_out_older_rows(place: Place) -> None:
     history, reader = place.open_history(), place.open_sums()
     assert list(await reader.numbers(NOW)) == []
 
-    await history.write(1, [HistoryRow(NOW + n * 60, "received", f"ord-{n}") for n in range(200)])
+    await history.write(
+        1, HistoryBatch([HistoryRow(NOW + n * 60, "received", f"ord-{n}") for n in range(200)])
+    )
 
     assert await reader.numbers(0) == range(1, 201)
     assert await reader.numbers(NOW + LATE_S + 6_000) == range(101, 201)
@@ -137,7 +140,7 @@ async def test_a_history_that_does_not_exist_has_no_numbers(place: Place, used: 
 async def test_a_part_of_before_the_hour_has_no_sums_by_minute(place: Place) -> None:
     """The rows are read for the sums of the day only."""
     row = HistoryRow(NOW - 2 * HOUR_S, "attempt", "ord-1", "acme", "order.created", "sub_1", reason="retry")
-    await place.open_history().write(1, [row, row._replace(step="parked")])
+    await place.open_history().write(1, HistoryBatch([row, row._replace(step="parked")]))
 
     sums = await place.open_sums().sums(Part(1, 2, NOW - DAY_S, NOW - DAY_S, has_hour=False))
 
