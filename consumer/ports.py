@@ -225,10 +225,12 @@ class History(Protocol):
     def note(self, row: HistoryRow) -> None:
         """Take *row*."""
 
-    def receive(self, event: Event, matched: int) -> None:
+    def note_arrival(self, event: Event, matched: int) -> None:
         """Take the arrival of an event that *matched* subscriptions want, at least one."""
 
-    def deliver(self, event: Event, target: str, attempt: Attempt, answer: bytes | None, kind: str) -> None:
+    def note_delivery(
+        self, event: Event, target: str, attempt: Attempt, answer: bytes | None, kind: str
+    ) -> None:
         """Take a first attempt that delivered to *target*, with the answer's start and its escaped type."""
 
 

@@ -220,14 +220,16 @@ class MemoryHistory:
         """Keep a row."""
         self.rows.append(row)
 
-    def receive(self, event: Event, matched: int) -> None:
+    def note_arrival(self, event: Event, matched: int) -> None:
         """Keep the row of an arrival."""
         self.rows.append(received_row(event, matched))
 
-    def deliver(self, event: Event, target: str, attempt: Attempt, answer: bytes | None, kind: str) -> None:
+    def note_delivery(
+        self, event: Event, target: str, attempt: Attempt, answer: bytes | None, kind: str
+    ) -> None:
         """Keep the row of a first attempt that delivered."""
         batch = HistoryBatch()
-        batch.deliver(event, target, attempt, answer, kind)
+        batch.add_delivery(event, target, attempt, answer, kind)
         self.rows += batch
 
 

@@ -101,7 +101,7 @@ class HistoryBatch:
         self._others.append(safe_row(row))
         self._rows += 1
 
-    def receive(self, event: Event, matched: int) -> None:
+    def add_arrival(self, event: Event, matched: int) -> None:
         """Take the arrival of an event that some subscriptions want."""
         if matched == 1 and event.id not in self._received:
             self._received[event.id] = event.arrived_at, event.tenant, event.type
@@ -109,7 +109,9 @@ class HistoryBatch:
         else:  # one of those in hand was taken again, or is another tenant's
             self.add(received_row(event, matched))
 
-    def deliver(self, event: Event, target: str, attempt: Attempt, answer: bytes | None, kind: str) -> int:
+    def add_delivery(
+        self, event: Event, target: str, attempt: Attempt, answer: bytes | None, kind: str
+    ) -> int:
         """Take a first attempt that delivered.
 
         Args:

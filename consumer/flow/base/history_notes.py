@@ -52,7 +52,7 @@ class HistoryNotes:
         if self._history is None or not self._all:
             return
         if matched:
-            self._history.receive(event, matched)
+            self._history.note_arrival(event, matched)
         else:
             at, ids = event.arrived_at, (event.id, event.tenant, event.type)
             self._history.note(HistoryRow(at, Step.UNMATCHED.value, *ids))
@@ -73,7 +73,7 @@ class HistoryNotes:
         answer = outcome.body[:kept] if kept and outcome.status is not None else None
         answer_type = outcome.content_type if kept else ""
         if is_usual:
-            history.deliver(event, target, attempt, answer, answer_type)
+            history.note_delivery(event, target, attempt, answer, answer_type)
             return
         reason, wait_ms = _of(done.verdict, attempt.at + attempt.duration_s)
         history.note(

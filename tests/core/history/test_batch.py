@@ -26,7 +26,7 @@ def arrives(of: Event = TAKEN, matched: int = 1) -> Step:
     """An event is taken."""
 
     def step(batch: HistoryBatch) -> HistoryRow:
-        batch.receive(of, matched)
+        batch.add_arrival(of, matched)
         return received_row(of, matched)
 
     return step
@@ -36,7 +36,7 @@ def is_delivered(of: Event = TAKEN, at: float = 1.5) -> Step:
     """A first attempt delivers."""
 
     def step(batch: HistoryBatch) -> HistoryRow:
-        batch.deliver(of, "sub_1", ATTEMPT._replace(at=at), b"ok", "text/plain")
+        batch.add_delivery(of, "sub_1", ATTEMPT._replace(at=at), b"ok", "text/plain")
         return delivered(of, at)
 
     return step
@@ -146,8 +146,8 @@ def test_deliveries_leave_nothing_to_the_collector() -> None:
 
     for number in range(1_000):
         of = replace(TAKEN, id=f"ord-{number}")
-        batch.receive(of, 1)
-        batch.deliver(of, "sub_1", ATTEMPT, b"ok", "")
+        batch.add_arrival(of, 1)
+        batch.add_delivery(of, "sub_1", ATTEMPT, b"ok", "")
 
     assert len(batch) == 1_000
     assert len(gc.get_objects()) - before < 100

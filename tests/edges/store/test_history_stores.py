@@ -187,9 +187,9 @@ async def test_arrival_and_first_attempt_are_one_row_that_is_read_as_two(place: 
     taken = replace(event(id="ord-1"), arrived_at=NOW)
     attempt = Attempt(1, NOW + 0.25, OutcomeKind.OK, 200, 0.5)
     history, batch = place.open_history(), HistoryBatch([row(1)])
-    batch.receive(taken, 1)
-    batch.deliver(taken, "sub_1", attempt, b"\xff\0", "text/plain")
-    batch.deliver(taken, "sub_1", attempt._replace(status=204), None, "")
+    batch.add_arrival(taken, 1)
+    batch.add_delivery(taken, "sub_1", attempt, b"\xff\0", "text/plain")
+    batch.add_delivery(taken, "sub_1", attempt._replace(status=204), None, "")
 
     await history.write(1, batch)
 

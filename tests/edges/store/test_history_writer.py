@@ -190,8 +190,8 @@ async def test_an_event_that_is_delivered_at_once_takes_the_room_of_one_row() ->
     events = BATCH_ROWS - 1
     for number in range(events):
         taken = replace(event(id=f"ord-{number}"), arrived_at=1.0)
-        desk.writer.receive(taken, 1)
-        desk.writer.deliver(taken, "sub_1", Attempt(1, 1.5, OutcomeKind.OK, 200, 0.25), b"ok", "")
+        desk.writer.note_arrival(taken, 1)
+        desk.writer.note_delivery(taken, "sub_1", Attempt(1, 1.5, OutcomeKind.OK, 200, 0.25), b"ok", "")
 
     assert await desk.writer.flush()
 
@@ -221,7 +221,7 @@ async def test_each_text_of_a_row_is_printable() -> None:
     desk = Desk()
     bad = HistoryRow(1.0, "attempt", "a\0b", "acme", "t\ud800", detail="\x1b" * DETAIL_MAX, answer=b"\0")
     desk.writer.note(bad._replace(answer_type="text/\n"))
-    desk.writer.receive(replace(event(tenant="acme\0"), arrived_at=1.0), 1)
+    desk.writer.note_arrival(replace(event(tenant="acme\0"), arrived_at=1.0), 1)
     desk.writer.note(row(1))
     await desk.writer.flush()
 

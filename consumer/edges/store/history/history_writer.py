@@ -82,18 +82,20 @@ class HistoryWriter:
             batch.add(row)
             self._held += 1
 
-    def receive(self, event: Event, matched: int) -> None:
+    def note_arrival(self, event: Event, matched: int) -> None:
         """Take the arrival of an event, as :meth:`note` does."""
         batch = self._batch_of(event.arrived_at)
         if batch is not None:
-            batch.receive(event, matched)
+            batch.add_arrival(event, matched)
             self._held += 1
 
-    def deliver(self, event: Event, target: str, attempt: Attempt, answer: bytes | None, kind: str) -> None:
+    def note_delivery(
+        self, event: Event, target: str, attempt: Attempt, answer: bytes | None, kind: str
+    ) -> None:
         """Take a first attempt that delivered, as :meth:`note` does."""
         batch = self._batch_of(attempt.at)
         if batch is not None:
-            self._held += batch.deliver(event, target, attempt, answer, kind)
+            self._held += batch.add_delivery(event, target, attempt, answer, kind)
 
     def _batch_of(self, at: float) -> HistoryBatch | None:
         """Return the batch that takes a row of the time *at*; None if there is no room, which is counted."""

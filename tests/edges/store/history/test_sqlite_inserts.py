@@ -50,7 +50,7 @@ def delivered(batch: HistoryBatch, rows: int) -> None:
     """Add first attempts that delivered."""
     for number in range(rows):
         attempt = Attempt(1, number / 100, OutcomeKind.OK, 200, 0.25)
-        batch.deliver(event(), "sub_1", attempt, b"\xff\0ok", "text/plain; x='?'")
+        batch.add_delivery(event(), "sub_1", attempt, b"\xff\0ok", "text/plain; x='?'")
 
 
 @settings(max_examples=60)
