@@ -229,7 +229,7 @@ class History(Protocol):
         """Take the arrival of an event that *matched* subscriptions want, at least one."""
 
     def note_delivery(
-        self, event: Event, target: str, attempt: Attempt, answer: bytes | None, kind: str
+        self, event: Event, target: str, attempt: Attempt, answer: bytes | None, answer_type: str
     ) -> None:
         """Take a first attempt that delivered to *target*, with the answer's start and its escaped type."""
 

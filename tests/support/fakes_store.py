@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from itertools import count
@@ -9,8 +10,9 @@ from itertools import count
 from consumer.core.changes.merge import Merge, StoredEntry, merge
 from consumer.core.changes.steps import revive
 from consumer.core.endpoint.health import Health
+from consumer.core.errors import StoreUnavailable
 from consumer.core.history.batch import HistoryBatch, received_row
-from consumer.core.history.records import HistoryRow
+from consumer.core.history.records import HistoryRow, Query, StoredStep
 from consumer.core.history.records import Step as HistoryStep
 from consumer.core.message.records import ParkedRow
 from consumer.core.model import Attempt, Event
@@ -21,6 +23,7 @@ from consumer.core.subscription.rules import SubscriptionRules
 from consumer.core.subscription.subscription import Subscription
 from consumer.core.text.printable import MASK
 from consumer.core.webhook.signing import format_secret
+from consumer.edges.store.history.history_store import Limits
 
 Step = Callable[[Sequence[StoredEntry]], Merge]
 
@@ -225,12 +228,55 @@ class MemoryHistory:
         self.rows.append(received_row(event, matched))
 
     def note_delivery(
-        self, event: Event, target: str, attempt: Attempt, answer: bytes | None, kind: str
+        self, event: Event, target: str, attempt: Attempt, answer: bytes | None, answer_type: str
     ) -> None:
         """Keep the row of a first attempt that delivered."""
         batch = HistoryBatch()
-        batch.add_delivery(event, target, attempt, answer, kind)
+        batch.add_delivery(event, target, attempt, answer, answer_type)
         self.rows += batch
+
+
+class MemoryHistoryStore:
+    """Rows in memory, of a store that can be away, refuse rows, or lose the answer to a commit."""
+
+    def __init__(self) -> None:
+        self.rows: list[HistoryRow] = []
+        self.numbers: set[int] = set()
+        self.faults: list[str] = []  #: of the next writes: away | refuses | unheard; empty: none
+        self.refused: set[str] = set()  #: ids of events whose rows it always refuses
+        self.trims: list[tuple[Limits, float]] = []
+        self.closed = False
+        self.trimmed = asyncio.Event()  #: nothing is left to delete
+        self.gate = asyncio.Event()
+        self.gate.set()
+
+    async def write(self, number: int, batch: HistoryBatch) -> None:
+        """Write a batch, or fail as asked."""
+        await self.gate.wait()
+        fault = self.faults.pop(0) if self.faults else ""
+        refuses = fault == "refuses" or not self.refused.isdisjoint(each.event_id for each in batch)
+        if refuses and fault != "away" and number not in self.numbers:
+            raise ValueError("history.db: a NUL")
+        if fault != "away" and number not in self.numbers:
+            self.numbers.add(number)
+            self.rows += batch
+        if fault in ("away", "unheard"):
+            raise StoreUnavailable("history.db: the disk is full")
+
+    async def trim(self, limits: Limits, now: float) -> bool:
+        """Note the call; the third one finds nothing left."""
+        self.trims.append((limits, now))
+        if len(self.trims) == 3:
+            self.trimmed.set()
+        return len(self.trims) < 3
+
+    async def steps(self, query: Query) -> Sequence[StoredStep]:
+        """Return nothing: the writer reads no rows."""
+        raise NotImplementedError(query)
+
+    async def close(self) -> None:
+        """Note it."""
+        self.closed = True
 
 
 class MemorySettled:

@@ -10,6 +10,8 @@ of such rows are in one list: Python's collector would visit each row that is an
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import groupby
+from operator import itemgetter
 from typing import Any, Final, NamedTuple
 
 from consumer.core.history.records import HistoryRow, Step, safe_row
@@ -60,57 +62,76 @@ class DeliveredRow(NamedTuple):
 FIELDS: Final = len(DeliveredRow._fields)
 
 
+def delivered_rows(values: Sequence[Any]) -> Iterator[HistoryRow]:
+    """Yield the rows with these values, :data:`FIELDS` for each."""
+    for start in range(0, len(values), FIELDS):
+        yield DeliveredRow(*values[start : start + FIELDS]).whole()
+
+
 def received_row(event: Event, matched: int) -> HistoryRow:
     """Return the row of an event's arrival; *matched* is the number of subscriptions that want it."""
     at, ids = event.arrived_at, (event.id, event.tenant, event.type)
     return HistoryRow(at, _RECEIVED, *ids, number=matched)
 
 
+class Run(NamedTuple):
+    """Rows that follow each other."""
+
+    delivered: Sequence[Any]  #: values of first attempts that delivered, :data:`FIELDS` for each
+    others: Sequence[HistoryRow]  #: the rows after them
+
+
 class HistoryBatch:
     """Rows of one transaction. It iterates over them in the order to write, each with all columns.
 
-    Attributes:
-        delivered: The values of the rows of first attempts that delivered, :data:`FIELDS` for each.
+    Steps of whole events come first. The steps of deliveries keep their order, by which readers know the last
+    one of each delivery.
     """
 
     def __init__(self, rows: Iterable[HistoryRow] = ()) -> None:
-        """Begin with *rows*."""
+        """Begin with *rows* in their order."""
         self._received: dict[str, tuple[float, str, str]] = {}  #: time, tenant and type by event
-        self.delivered: list[Any] = []
+        self._of_events: list[HistoryRow] = []
+        self._delivered: list[Any] = []  #: values of first attempts that delivered
         self._others = list(rows)
+        self._places = [0] * len(self._others)  #: for each of the others: the number of values before it
         self._rows = len(self._others)
 
     def __len__(self) -> int:
         return self._rows
 
     def __iter__(self) -> Iterator[HistoryRow]:
-        for start in range(0, len(self.delivered), FIELDS):
-            yield DeliveredRow(*self.delivered[start : start + FIELDS]).whole()
-        yield from self.others()
+        for delivered, others in self.runs():
+            yield from delivered_rows(delivered)
+            yield from others
 
-    def others(self) -> Sequence[HistoryRow]:
-        """Return all rows but those in :attr:`delivered`."""
+    def runs(self) -> Iterator[Run]:
+        """Yield all rows in the order to write."""
         arrivals = [
-            HistoryRow(at, _RECEIVED, event_id, tenant, kind, number=1)
-            for event_id, (at, tenant, kind) in self._received.items()
+            HistoryRow(at, _RECEIVED, event_id, tenant, type_, number=1)
+            for event_id, (at, tenant, type_) in self._received.items()
         ]
-        return [*map(safe_row, arrivals), *self._others]
+        yield Run((), [*map(safe_row, arrivals), *self._of_events])
+        start = 0
+        for place, group in groupby(zip(self._places, self._others, strict=True), itemgetter(0)):
+            yield Run(self._delivered[start:place], [row for _, row in group])
+            start = place
+        yield Run(self._delivered[start:], ())
 
     def add(self, row: HistoryRow) -> None:
         """Take *row*."""
-        self._others.append(safe_row(row))
-        self._rows += 1
+        self._append(safe_row(row))
 
     def add_arrival(self, event: Event, matched: int) -> None:
         """Take the arrival of an event that some subscriptions want."""
         if matched == 1 and event.id not in self._received:
             self._received[event.id] = event.arrived_at, event.tenant, event.type
             self._rows += 1
-        else:  # one of those in hand was taken again, or is another tenant's
+        else:  # for several, or one in hand was taken again, or another tenant's event has the id
             self.add(received_row(event, matched))
 
     def add_delivery(
-        self, event: Event, target: str, attempt: Attempt, answer: bytes | None, kind: str
+        self, event: Event, target: str, attempt: Attempt, answer: bytes | None, answer_type: str
     ) -> int:
         """Take a first attempt that delivered.
 
@@ -119,32 +140,30 @@ class HistoryBatch:
             target: Id of the subscription.
             attempt: The attempt.
             answer: Start of the response body; None if it is not kept.
-            kind: Content type of the answer, escaped.
+            answer_type: Content type of the answer, escaped.
 
         Returns:
-            The number of rows that there are more: 0 if it was joined with the event's arrival.
+            By how many rows the batch grew: 0 if it was joined with the event's arrival.
         """
         event_id, tenant, type_, wait_ms, more = event.id, event.tenant, event.type, None, 1
         received = self._received.get(event_id)
         if received is not None and received[1] == tenant and received[2] == type_:
             del self._received[event_id]
             wait_ms, more = (attempt.at - received[0]) * 1000, 0
-        latency_ms = attempt.duration_s * 1000
-        values = (
-            attempt.at,
-            event_id,
-            tenant,
-            type_,
-            target,
-            attempt.status,
-            latency_ms,
-            wait_ms,
-            answer,
-            kind,
-        )
+        ids, latency_ms = (event_id, tenant, type_, target), attempt.duration_s * 1000
+        values = (attempt.at, *ids, attempt.status, latency_ms, wait_ms, answer, answer_type)
         if f"{event_id}{tenant}{type_}".isprintable():
-            self.delivered += values
+            self._delivered += values
+            self._rows += more
         else:
-            self._others.append(safe_row(DeliveredRow(*values).whole()))
-        self._rows += more
+            self._append(safe_row(DeliveredRow(*values).whole()))
+            self._rows += more - 1
         return more
+
+    def _append(self, row: HistoryRow) -> None:
+        if row.subscription_id:
+            self._others.append(row)
+            self._places.append(len(self._delivered))
+        else:
+            self._of_events.append(row)
+        self._rows += 1

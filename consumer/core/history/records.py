@@ -85,7 +85,7 @@ class Query:
 
     Without *after* the newest matching rows are returned, with it the first ones after it. The result is
     always in ascending order of *seq*. Rows may be written in another order than they happened: those of two
-    workers, and those of one batch. So a timeline is sorted by *at*.
+    workers, and the steps of whole events, which come first in a batch. So a timeline is sorted by *at*.
     """
 
     event_id: str = ""

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from consumer.core.history.activity import Activity
 from consumer.core.history.batch import HistoryBatch, received_row
 from consumer.core.history.records import HistoryRow, chosen_wait_s, parted
 from consumer.core.model import Attempt, Event, OutcomeKind
@@ -94,7 +95,9 @@ def test_the_steps_that_are_read_are_those_that_were_noted(steps: Sequence[Step]
 
     noted = [step(batch) for step in steps]
 
-    assert Counter(parted(batch)) == Counter(noted)
+    found = list(parted(batch))
+    assert Counter(found) == Counter(noted)
+    assert [row for row in found if row.subscription_id] == [row for row in noted if row.subscription_id]
     assert len(batch) == len(list(batch))
 
 
@@ -108,7 +111,7 @@ def test_an_event_that_is_delivered_at_once_is_one_row() -> None:
 )
 def test_other_events_keep_the_row_of_their_arrival(arrival: Step) -> None:
     """One for two subscriptions, and those that share only the id."""
-    assert list(batch_of(arrival, is_delivered())) == [delivered(TAKEN, 1.5), arrival(HistoryBatch())]
+    assert list(batch_of(arrival, is_delivered())) == [arrival(HistoryBatch()), delivered(TAKEN, 1.5)]
 
 
 def test_an_event_whose_attempt_fails_keeps_the_row_of_its_arrival() -> None:
@@ -121,9 +124,20 @@ def test_an_event_that_is_taken_again_keeps_its_second_arrival() -> None:
     again = replace(TAKEN, arrived_at=1.25)
 
     assert list(batch_of(arrives(), arrives(again), is_delivered())) == [
-        delivered(TAKEN, 1.5, wait_ms=500.0),
         received_row(again, 1),
+        delivered(TAKEN, 1.5, wait_ms=500.0),
     ]
+
+
+def test_the_last_row_of_a_delivery_is_its_last_step() -> None:
+    """By it the overview knows which deliveries wait: a replay that succeeds at once does not."""
+    replayed = HistoryRow(1.25, "replayed", "ord-1", "acme", "order.created", "sub_1", "dlv_1")
+    activity = Activity()
+
+    for number, row in enumerate(batch_of(arrives(), happens(replayed), is_delivered())):
+        activity.add(number, row)
+
+    assert activity.waiting("sub_1") == 0
 
 
 def test_each_text_is_printable() -> None:

@@ -197,13 +197,13 @@ async def test_arrival_and_first_attempt_are_one_row_that_is_read_as_two(place: 
     assert found == list(batch)
     ids = taken.id, taken.tenant, taken.type
     assert list(parted(found)) == [
+        row(1),
         HistoryRow(NOW, "received", *ids, number=1),
         HistoryRow(
             *(attempt.at, "attempt", *ids, "sub_1", "", 1, "ok", 200, 500.0, None, "delivered", ""),
             *(b"\xff\0", "text/plain"),
         ),
         HistoryRow(attempt.at, "attempt", *ids, "sub_1", "", 1, "ok", 204, 500.0, None, "delivered"),
-        row(1),
     ]
 
 

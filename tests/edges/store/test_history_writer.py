@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from prometheus_client import CollectorRegistry
 
-from consumer.core.errors import StoreUnavailable
-from consumer.core.history.batch import HistoryBatch
-from consumer.core.history.records import ANSWER_BYTES, DETAIL_MAX, HistoryRow, Query, StoredStep
+from consumer.core.history.batch import received_row
+from consumer.core.history.records import ANSWER_BYTES, DETAIL_MAX, HistoryRow, parted
 from consumer.core.model import Attempt, OutcomeKind
 from consumer.edges.store.history import history_writer
 from consumer.edges.store.history.history_store import Limits
@@ -22,54 +23,11 @@ from consumer.edges.store.history.history_writer import BATCH_ROWS, BYTES_MAX, R
 from consumer.flow.observe.observer import Observer
 from metrics.series import Series
 from tests.support.fakes import RecordingLog
+from tests.support.fakes_store import MemoryHistoryStore
 from tests.support.system.waiting import until
 from tests.support.worker import event
 
 LIMITS = Limits(86_400, 1_000)
-
-
-class MemoryHistoryStore:
-    """Rows in memory, of a store that can be away, refuse rows, or lose the answer to a commit."""
-
-    def __init__(self) -> None:
-        self.rows: list[HistoryRow] = []
-        self.numbers: set[int] = set()
-        self.faults: list[str] = []  #: of the next writes: away | refuses | unheard; empty: none
-        self.refused: set[str] = set()  #: ids of events whose rows it always refuses
-        self.trims = 0
-        self.closed = False
-        self.trimmed = asyncio.Event()  #: nothing is left to delete
-        self.gate = asyncio.Event()
-        self.gate.set()
-
-    async def write(self, number: int, batch: HistoryBatch) -> None:
-        """Write a batch, or fail as asked."""
-        await self.gate.wait()
-        fault = self.faults.pop(0) if self.faults else ""
-        refuses = fault == "refuses" or not self.refused.isdisjoint(each.event_id for each in batch)
-        if refuses and fault != "away" and number not in self.numbers:
-            raise ValueError("history.db: a NUL")
-        if fault != "away" and number not in self.numbers:
-            self.numbers.add(number)
-            self.rows += batch
-        if fault in ("away", "unheard"):
-            raise StoreUnavailable("history.db: the disk is full")
-
-    async def trim(self, limits: Limits, now: float) -> bool:
-        """Count the calls; the third one finds nothing left."""
-        assert (limits, now) == (LIMITS, 7.0)
-        self.trims += 1
-        if self.trims == 3:
-            self.trimmed.set()
-        return self.trims < 3
-
-    async def steps(self, query: Query) -> Sequence[StoredStep]:
-        """Return nothing: the writer reads no rows."""
-        raise NotImplementedError(query)
-
-    async def close(self) -> None:
-        """Note it."""
-        self.closed = True
 
 
 class Desk:
@@ -99,7 +57,7 @@ class Desk:
 
 def row(number: int, answer: bytes | None = None) -> HistoryRow:
     """A row."""
-    return HistoryRow(number / 1_000, "attempt", f"ord-{number}", answer=answer)
+    return HistoryRow(float(number), "attempt", f"ord-{number}", answer=answer)
 
 
 async def test_rows_are_written_in_batches_in_their_order() -> None:
@@ -169,33 +127,86 @@ async def test_smaller_batches_are_written_one_after_the_other() -> None:
     assert room - len(desk.store.rows) < room // 4
 
 
-async def test_a_batch_spans_a_bounded_time() -> None:
+async def test_a_batch_takes_rows_for_a_bounded_time() -> None:
     """A reader finds the rows of a time by their order; while a store is away, rows of hours gather."""
     desk = Desk()
-    noted = [row(seconds * 1_000) for seconds in (0, 30, 61, 62, 200)]
-    for each in noted:
-        desk.writer.note(each)
+    for number, seconds in enumerate((0.0, 30.0, 61.0, 62.0, 200.0)):
+        desk.writer.monotonic = partial(float, seconds)
+        desk.writer.note(row(number))
 
     written: list[int] = []
     while await desk.writer.flush() and len(desk.store.rows) > sum(written):
         written.append(len(desk.store.rows) - sum(written))
 
     assert written == [2, 2, 1]
-    assert desk.store.rows == noted
+    assert desk.store.rows == [row(number) for number in range(5)]
+
+
+def arrives(desk: Desk, number: int) -> HistoryRow:
+    """An event is taken; return the row of that."""
+    taken = replace(event(id=f"ord-{number}"), arrived_at=1.0)
+    desk.writer.note_arrival(taken, 1)
+    return received_row(taken, 1)
+
+
+def is_delivered(desk: Desk, number: int) -> HistoryRow:
+    """Its first attempt delivers; return the row of that."""
+    taken = replace(event(id=f"ord-{number}"), arrived_at=1.0)
+    desk.writer.note_delivery(taken, "sub_1", Attempt(1, 1.5, OutcomeKind.OK, 200, 0.25), b"ok", "")
+    ids = taken.id, taken.tenant, taken.type
+    return HistoryRow(1.5, "attempt", *ids, "sub_1", "", 1, "ok", 200, 250.0, None, "delivered", "", b"ok")
 
 
 async def test_an_event_that_is_delivered_at_once_takes_the_room_of_one_row() -> None:
-    """Its arrival and its attempt are joined before they are written."""
+    """Its arrival and its attempt are joined; the room is free again once the row is written."""
     desk = Desk()
-    events = BATCH_ROWS - 1
-    for number in range(events):
-        taken = replace(event(id=f"ord-{number}"), arrived_at=1.0)
-        desk.writer.note_arrival(taken, 1)
-        desk.writer.note_delivery(taken, "sub_1", Attempt(1, 1.5, OutcomeKind.OK, 200, 0.25), b"ok", "")
+    for number in range(ROWS_MAX + 1_000):
+        arrives(desk, number)
+        is_delivered(desk, number)
+        if number % 4_000 == 0:
+            assert await desk.writer.flush()
 
-    assert await desk.writer.flush()
+    await desk.writer.finish()
 
-    assert [row.wait_ms for row in desk.store.rows] == [500.0] * events
+    assert desk.all_dropped() == 0
+    assert [row.wait_ms for row in desk.store.rows] == [500.0] * (ROWS_MAX + 1_000)
+
+
+def notes(desk: Desk, number: int) -> HistoryRow:
+    """Another step."""
+    desk.writer.note(row(number))
+    return row(number)
+
+
+@settings(max_examples=50, deadline=None)
+@given(
+    st.lists(
+        st.one_of(
+            st.tuples(st.sampled_from((arrives, is_delivered, notes)), st.integers(0, 3)),
+            st.sampled_from(["", "away", "refuses", "unheard"]),
+        ),
+        max_size=30,
+    )
+)
+async def test_each_step_is_written_once(
+    steps: Sequence[str | tuple[Callable[[Desk, int], HistoryRow], int]],
+) -> None:
+    """S1-2: joined or not, in one batch or in two, whatever the store answers."""
+    desk, noted = Desk(), list[HistoryRow]()
+    for step in steps:
+        if isinstance(step, str):
+            desk.store.faults = [step]
+            await desk.writer.flush()
+        else:
+            noted.append(step[0](desk, step[1]))
+    desk.store.faults = []
+    await desk.writer.finish()
+
+    missing = Counter(noted)
+    missing.subtract(parted(desk.store.rows))
+    assert min(missing.values(), default=0) >= 0
+    assert desk.dropped("refused") <= missing.total() <= 2 * desk.dropped("refused")
+    assert desk.writer._held == 0
 
 
 async def test_only_the_rows_that_are_refused_are_left_out_and_counted(
@@ -221,7 +232,7 @@ async def test_each_text_of_a_row_is_printable() -> None:
     desk = Desk()
     bad = HistoryRow(1.0, "attempt", "a\0b", "acme", "t\ud800", detail="\x1b" * DETAIL_MAX, answer=b"\0")
     desk.writer.note(bad._replace(answer_type="text/\n"))
-    desk.writer.note_arrival(replace(event(tenant="acme\0"), arrived_at=1.0), 1)
+    desk.writer.note_arrival(event(tenant="acme\0"), 1)
     desk.writer.note(row(1))
     await desk.writer.flush()
 
@@ -327,7 +338,7 @@ async def test_the_routine_writes_and_deletes_side_by_side(monkeypatch: pytest.M
     await asyncio.gather(running, return_exceptions=True)
 
     assert desk.store.rows == [row(n) for n in range(4)]
-    assert desk.store.trims == 3
+    assert desk.store.trims == [(LIMITS, 7.0)] * 3
 
 
 @settings(max_examples=50, deadline=None)

@@ -10,6 +10,7 @@ or counted. A batch that the store refuses is halved until only the refused rows
 from __future__ import annotations
 
 import asyncio
+import time
 from collections import deque
 from collections.abc import Callable
 from typing import Final
@@ -27,9 +28,7 @@ TICKS: Final = 10  #: looks at the lag of the loop in that time
 LATE_S: Final = 0.005  #: lag of a busy loop
 PATIENCE_S: Final = 2.0  #: longest time for which a busy loop puts off a batch
 BATCH_ROWS: Final = 5_000  #: rows of one transaction; the more, the less often a page of an index is written
-BATCH_S: Final = (
-    60.0  #: longest time of the rows of one transaction, as a reader finds rows of a time by their order
-)
+BATCH_S: Final = 60.0  #: longest time in which a batch takes rows: readers find a time by the rows' order
 ROWS_MAX: Final = 20_000  #: rows in memory
 BYTES_MAX: Final = 16 * 1024 * 1024  #: bytes of the answers and details in memory, at most
 TRIM_EVERY_S: Final = 30.0  #: time between two searches for old rows
@@ -64,8 +63,9 @@ class HistoryWriter:
         self._observe = observe
         self._now = now
         self._batches: deque[HistoryBatch] = deque()
-        self._last: HistoryBatch | None = None  #: of these, it takes rows
-        self._last_since = 0.0  #: time of the first row of the last batch
+        self._last: HistoryBatch | None = None  #: the newest of these, which still takes rows
+        self._last_since = 0.0  #: when its first row came, in monotonic seconds
+        self.monotonic: Callable[[], float] = time.monotonic
         self._held = 0  #: rows of all these batches
         self._rows_max = min(ROWS_MAX, BYTES_MAX // (answer_bytes + DETAIL_MAX))
         #: rows of a batch, in memory beside the others
@@ -77,36 +77,36 @@ class HistoryWriter:
 
     def note(self, row: HistoryRow) -> None:
         """Take *row*; drop and count it if there is no room."""
-        batch = self._batch_of(row.at)
+        batch = self._batch()
         if batch is not None:
             batch.add(row)
             self._held += 1
 
     def note_arrival(self, event: Event, matched: int) -> None:
         """Take the arrival of an event, as :meth:`note` does."""
-        batch = self._batch_of(event.arrived_at)
+        batch = self._batch()
         if batch is not None:
             batch.add_arrival(event, matched)
             self._held += 1
 
     def note_delivery(
-        self, event: Event, target: str, attempt: Attempt, answer: bytes | None, kind: str
+        self, event: Event, target: str, attempt: Attempt, answer: bytes | None, answer_type: str
     ) -> None:
         """Take a first attempt that delivered, as :meth:`note` does."""
-        batch = self._batch_of(attempt.at)
+        batch = self._batch()
         if batch is not None:
-            self._held += batch.add_delivery(event, target, attempt, answer, kind)
+            self._held += batch.add_delivery(event, target, attempt, answer, answer_type)
 
-    def _batch_of(self, at: float) -> HistoryBatch | None:
-        """Return the batch that takes a row of the time *at*; None if there is no room, which is counted."""
+    def _batch(self) -> HistoryBatch | None:
+        """Return the batch that takes the next row; None if there is no room, which is counted."""
         if self._held >= self._rows_max:
             self._observe.history_dropped("full", 1)
             return None
-        batch = self._last
-        if batch is None or len(batch) >= self._batch_rows or at - self._last_since > BATCH_S:
+        batch, now = self._last, self.monotonic()
+        if batch is None or len(batch) >= self._batch_rows or now - self._last_since > BATCH_S:
             batch = self._last = HistoryBatch()
             self._batches.append(batch)
-            self._last_since = at
+            self._last_since = now
             self._work.set()
         return batch
 

@@ -10,29 +10,41 @@ from collections.abc import Iterator, Sequence
 from itertools import chain
 from typing import Any, Final
 
-from consumer.core.history.batch import FIELDS, DeliveredRow, HistoryBatch
+from consumer.core.history.batch import FIELDS, DeliveredRow, HistoryBatch, delivered_rows
 from consumer.core.history.records import HistoryRow
 from consumer.edges.store.history.statements import COLUMNS, TABLE
 
 ROWS_AT_ONCE: Final = 250  #: rows of one statement; with 2,000 the first ones took longer, as memory was new
+RUN_ROWS: Final = 100  #: a shorter run of short rows is not worth a statement of its own
 _MARK: Final = "?"
 _MARKS: Final[Any] = (_MARK,) * len(HistoryRow._fields)
+_WHOLE: Final = HistoryRow(*_MARKS)
+_SHORT: Final = DeliveredRow(*_MARKS[:FIELDS]).whole()
 
 
 def inserts(batch: HistoryBatch) -> Iterator[tuple[str, Sequence[Any]]]:
     """Yield statements that write the rows of *batch* in their order, each with its values."""
-    short = DeliveredRow(*_MARKS[:FIELDS]).whole()
-    for start in range(0, len(batch.delivered), FIELDS * ROWS_AT_ONCE):
-        values = batch.delivered[start : start + FIELDS * ROWS_AT_ONCE]
-        yield _insert(short, len(values) // FIELDS), values
-    others = batch.others()
-    for start in range(0, len(others), ROWS_AT_ONCE):
-        some = others[start : start + ROWS_AT_ONCE]
-        yield _insert(HistoryRow(*_MARKS), len(some)), list(chain.from_iterable(some))
+    whole: list[HistoryRow] = []
+    for delivered, others in batch.runs():
+        if len(delivered) >= FIELDS * RUN_ROWS:
+            yield from _cut(_WHOLE, list(chain.from_iterable(whole)))
+            whole.clear()
+            yield from _cut(_SHORT, delivered)
+        else:
+            whole += delivered_rows(delivered)
+        whole += others
+    yield from _cut(_WHOLE, list(chain.from_iterable(whole)))
+
+
+def _cut(row: HistoryRow, values: Sequence[Any]) -> Iterator[tuple[str, Sequence[Any]]]:
+    """Yield statements for rows like *row*, which has marks, and the constants of its kind."""
+    fields = row.count(_MARK)
+    for start in range(0, len(values), fields * ROWS_AT_ONCE):
+        some = values[start : start + fields * ROWS_AT_ONCE]
+        yield _insert(row, len(some) // fields), some
 
 
 def _insert(row: HistoryRow, rows: int) -> str:
-    """Return the statement for so many rows like *row*, which has marks, and the constants of its kind."""
     one = f"({', '.join(map(_sql, row))})"
     return f"INSERT INTO {TABLE} ({COLUMNS}) VALUES {', '.join([one] * rows)}"  # noqa: S608 (constants of ours)
 

@@ -56,7 +56,7 @@ class Worker:
         for each in events:
             self.notes.received(each, 1)
             self.notes.settled(each)
-        for _ in range(0, 2 * len(events) + BATCH_ROWS, BATCH_ROWS):  # arrivals of long ago are a batch
+        for _ in range(0, 2 * len(events), BATCH_ROWS):
             assert await self.writer.flush()
 
     def missed(self) -> float:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from consumer.core.history.batch import HistoryBatch
 from consumer.core.history.records import HistoryRow
 from consumer.core.model import Attempt, OutcomeKind
-from consumer.edges.store.history.sqlite_inserts import ROWS_AT_ONCE, inserts
+from consumer.edges.store.history.sqlite_inserts import ROWS_AT_ONCE, RUN_ROWS, inserts
 from consumer.edges.store.history.statements import COLUMNS, TABLE
 from tests.support.worker import event
 
@@ -46,35 +46,72 @@ def written(batch: HistoryBatch) -> Sequence[HistoryRow]:
     return [HistoryRow(*row) for row in found]
 
 
-def delivered(batch: HistoryBatch, rows: int) -> None:
-    """Add first attempts that delivered."""
-    for number in range(rows):
-        attempt = Attempt(1, number / 100, OutcomeKind.OK, 200, 0.25)
-        batch.add_delivery(event(), "sub_1", attempt, b"\xff\0ok", "text/plain; x='?'")
+def delivers(batch: HistoryBatch, number: int) -> HistoryRow:
+    """Add a first attempt that delivered; return its row."""
+    attempt = Attempt(1, float(number), OutcomeKind.OK, 200, 0.25)
+    batch.add_delivery(event(), "sub_1", attempt, b"\xff\0ok", "text/plain; x='?'")
+    return HistoryRow(
+        *(float(number), "attempt", event().id, event().tenant, event().type, "sub_1", "", 1, "ok", 200),
+        *(250.0, None, "delivered", "", b"\xff\0ok", "text/plain; x='?'"),
+    )
+
+
+def fails(batch: HistoryBatch, number: int) -> HistoryRow:
+    """Add an attempt that failed; return its row."""
+    row = FAILED._replace(at=float(number))
+    batch.add(row)
+    return row
 
 
 @settings(max_examples=60)
-@given(st.integers(0, 3 * ROWS_AT_ONCE), st.integers(0, 3 * ROWS_AT_ONCE))
-def test_each_row_is_written_whole_and_in_its_order(short: int, whole: int) -> None:
-    """A short row has the same columns as the others, whichever statement wrote it."""
-    batch = HistoryBatch([FAILED._replace(at=float(number)) for number in range(whole)])
-    delivered(batch, short)
+@given(st.lists(st.tuples(st.sampled_from((delivers, fails)), st.integers(1, 3 * RUN_ROWS)), max_size=8))
+def test_rows_are_written_whole_and_in_the_order_of_their_steps(
+    runs: Sequence[tuple[Callable[[HistoryBatch, int], HistoryRow], int]],
+) -> None:
+    """The last row of a delivery is its last step; a short row has the same columns as the others."""
+    batch = HistoryBatch()
 
-    assert written(batch) == list(batch)
-    assert len(batch) == short + whole
+    noted = [step(batch, number) for step, count in runs for number in range(count)]
+
+    assert written(batch) == list(batch) == noted
 
 
 def test_short_rows_bring_few_values() -> None:
     """Ten of sixteen: the others are part of the statement (decision 34)."""
-    batch = HistoryBatch([FAILED] * 100)
-    delivered(batch, 100)
+    batch = HistoryBatch()
+    for number in range(RUN_ROWS):
+        delivers(batch, number)
+    for number in range(RUN_ROWS):
+        fails(batch, number)
 
-    assert [len(values) / 100 for _, values in inserts(batch)] == [10, 16]
+    assert [len(values) / RUN_ROWS for _, values in inserts(batch)] == [10, 16]
+
+
+def test_mixed_rows_share_a_statement() -> None:
+    """A statement for each short run would take the interpreter's lock anew each time."""
+    batch = HistoryBatch()
+    for number in range(100):
+        delivers(batch, number)
+        fails(batch, number)
+
+    assert [len(values) for _, values in inserts(batch)] == [16 * 200]
+
+
+def test_arrivals_of_events_for_several_leave_the_rows_of_their_deliveries_short() -> None:
+    """Steps of whole events come first, so that they cut no run."""
+    batch = HistoryBatch()
+    for number in range(RUN_ROWS):
+        batch.add_arrival(event(id=f"ord-{number}"), 2)
+        delivers(batch, number)
+        delivers(batch, number)
+
+    assert [len(values) / RUN_ROWS for _, values in inserts(batch)] == [16, 20]
 
 
 def test_a_statement_has_a_bounded_number_of_rows() -> None:
     """SQLite takes 32,766 values in one."""
     batch = HistoryBatch()
-    delivered(batch, 2 * ROWS_AT_ONCE + 1)
+    for number in range(2 * ROWS_AT_ONCE + 1):
+        delivers(batch, number)
 
     assert [len(values) / 10 for _, values in inserts(batch)] == [ROWS_AT_ONCE, ROWS_AT_ONCE, 1]
