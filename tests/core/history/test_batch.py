@@ -145,11 +145,12 @@ def test_each_text_is_printable() -> None:
     odd = replace(TAKEN, tenant="acme\0", type="t\ud800")
     again = replace(odd, arrived_at=2.0)
 
-    rows = list(batch_of(arrives(odd), is_delivered(odd), arrives(again), arrives(again)))
+    batch = batch_of(arrives(odd), is_delivered(odd), arrives(again), arrives(again))
 
+    rows = list(batch)
     assert {(row.tenant, row.type) for row in rows} == {(r"acme\x00", r"t\ud800")}
     assert [row.wait_ms for row in rows if row.step == "attempt"] == [500.0]
-    assert len(rows) == 3
+    assert len(batch) == len(rows) == 3
 
 
 def test_deliveries_leave_nothing_to_the_collector() -> None:
