@@ -98,7 +98,7 @@ class HistoryWriter:
             self._held += batch.add_delivery(event, target, attempt, answer, answer_type)
 
     def _batch(self) -> HistoryBatch | None:
-        """Return the batch that takes the next row; None if there is no room, which is counted."""
+        """Return the batch that takes the next row; without room, count a dropped row and return None."""
         if self._held >= self._rows_max:
             self._observe.history_dropped("full", 1)
             return None
