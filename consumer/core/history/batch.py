@@ -121,6 +121,7 @@ class HistoryBatch:
     def add(self, row: HistoryRow) -> None:
         """Take *row*."""
         self._append(safe_row(row))
+        self._rows += 1
 
     def add_arrival(self, event: Event, matched: int) -> None:
         """Take the arrival of an event that some subscriptions want."""
@@ -154,10 +155,9 @@ class HistoryBatch:
         values = (attempt.at, *ids, attempt.status, latency_ms, wait_ms, answer, answer_type)
         if f"{event_id}{tenant}{type_}".isprintable():
             self._delivered += values
-            self._rows += more
         else:
             self._append(safe_row(DeliveredRow(*values).whole()))
-            self._rows += more - 1
+        self._rows += more
         return more
 
     def _append(self, row: HistoryRow) -> None:
@@ -166,4 +166,3 @@ class HistoryBatch:
             self._places.append(len(self._delivered))
         else:
             self._of_events.append(row)
-        self._rows += 1

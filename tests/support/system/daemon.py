@@ -23,6 +23,7 @@ import yaml
 
 from consumer.core.changes.file import parse_subscriptions
 from consumer.core.changes.merge import Merge, StoredEntry, merge
+from consumer.core.history.records import HistoryRow, Query, parted
 from consumer.core.message.parked import entry_as_dict
 from consumer.core.subscription.rules import SubscriptionRules
 from consumer.core.webhook.signing import format_secret
@@ -30,6 +31,7 @@ from consumer.edges.operate.parked.lock import Turn
 from consumer.edges.operate.parked.queue import browse
 from consumer.edges.sqlite_file.file import FILE_NAME
 from consumer.edges.store import SqlStore, Step, open_store
+from consumer.edges.store.history.build import open_history
 from consumer.settings import load_settings
 from tests.support.processes import daemon as processes
 from tests.support.processes.children import fetch, pause_s, stop
@@ -149,6 +151,14 @@ class Daemon(processes.Daemon):
     def store(self) -> SqlStore:
         """Open its store beside it, as the command line does."""
         return open_store(load_settings(environ=self.env))
+
+    async def steps(self, event_id: str) -> Sequence[HistoryRow]:
+        """Return the steps of an event, by its history."""
+        reader = open_history(load_settings(environ=self.env))
+        try:
+            return list(parted(step.row for step in await reader.steps(Query(event_id=event_id))))
+        finally:
+            await reader.close()
 
     async def entries(self) -> Sequence[StoredEntry]:
         """Return the entries of its store."""

@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from contextlib import closing
 from pathlib import Path
 
 import pytest
 
-from consumer.core.history.records import HistoryRow, Query, parted
-from consumer.edges.store.history.build import open_history
-from consumer.edges.store.history.history_store import HistoryReader
 from consumer.edges.store.history.sqlite_history import FILE_NAME
-from consumer.settings import load_settings
 from tests.support.processes.postgres import Postgres
 from tests.support.servers.receiver import Receiver
 from tests.support.system.daemon import Daemon, running
@@ -32,20 +28,6 @@ async def daemon(
         yield daemon
 
 
-def history(daemon: Daemon) -> HistoryReader:
-    """Return the history of a daemon, as a command opens it."""
-    return open_history(load_settings({k: v for k, v in daemon.env.items() if k.startswith("LEVERET_")}))
-
-
-async def rows(daemon: Daemon, event_id: str) -> Sequence[HistoryRow]:
-    """Return the rows of an event."""
-    reader = history(daemon)
-    try:
-        return list(parted(step.row for step in await reader.steps(Query(event_id=event_id))))
-    finally:
-        await reader.close()
-
-
 async def test_each_attempt_has_a_row_with_its_answer(daemon: Daemon, vhost: str, receiver: Receiver) -> None:
     """S1-2: an event that is parked after three attempts; the rows are those that the receiver saw."""
     target = "/status/503"
@@ -53,9 +35,9 @@ async def test_each_attempt_has_a_row_with_its_answer(daemon: Daemon, vhost: str
     async with EventPublisher(vhost) as publisher:
         event_id = await publisher.publish("acme")
     await daemon.parked(1, event_id=event_id)
-    await shown(lambda: rows(daemon, event_id), lambda row: row.step == "parked")
+    await shown(lambda: daemon.steps(event_id), lambda row: row.step == "parked")
 
-    found = await rows(daemon, event_id)
+    found = await daemon.steps(event_id)
 
     assert [(row.step, row.reason, row.number) for row in found] == [
         ("received", "", 1),
@@ -79,7 +61,7 @@ async def test_the_rest_is_written_at_the_end(daemon: Daemon, vhost: str, receiv
         await all_delivered(receiver, "/ok/last", [event_id])
     assert await daemon.stop() == 0
 
-    assert [(row.step, row.reason) for row in await rows(daemon, event_id)] == [
+    assert [(row.step, row.reason) for row in await daemon.steps(event_id)] == [
         ("received", ""),
         ("attempt", "delivered"),
     ]
@@ -91,15 +73,15 @@ async def test_a_locked_history_holds_no_delivery_up(
     """Fault 68: rows wait in memory; they are written once the lock is gone, and none is counted as lost."""
     await shared.apply(to(receiver, "/ok/held", "held"))
     first = await publisher.publish("held")
-    await shown(lambda: rows(shared, first), lambda row: row.step == "attempt")
+    await shown(lambda: shared.steps(first), lambda row: row.step == "attempt")
     failures = shared.count("history.failed")
     with closing(sqlite3.connect(shared.home / FILE_NAME, isolation_level=None)) as other:
         other.execute("BEGIN IMMEDIATE")
         second = await publisher.publish("held")
         await all_delivered(receiver, "/ok/held", [first, second])
         await until(lambda: shared.count("history.failed") > failures, "the fault is logged")
-        assert await rows(shared, second) == []
+        assert await shared.steps(second) == []
 
-    await shown(lambda: rows(shared, second), lambda row: row.step == "attempt")
+    await shown(lambda: shared.steps(second), lambda row: row.step == "attempt")
     await shared.logged("history.recovered")
     assert shared.metric("leveret_history_dropped_total", reason="full") == 0

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from consumer.core.history.records import HistoryRow, Query, parted
-from consumer.edges.store.history.build import open_history
-from consumer.settings import load_settings
 from tests.support.processes.postgres import Postgres
 from tests.support.servers.receiver import Receiver
 from tests.support.system.daemon import Daemon
@@ -29,16 +26,6 @@ async def worker(request: pytest.FixtureRequest, vhost: str, tmp_path: Path, pos
     return lambda name: Daemon(tmp_path, vhost, settings, name)
 
 
-async def rows(daemon: Daemon, event_id: str) -> Sequence[HistoryRow]:
-    """Return the rows of an event."""
-    env = {name: value for name, value in daemon.env.items() if name.startswith("LEVERET_")}
-    reader = open_history(load_settings(env))
-    try:
-        return list(parted(step.row for step in await reader.steps(Query(event_id=event_id))))
-    finally:
-        await reader.close()
-
-
 async def test_another_worker_recognises_a_settled_event(
     worker: NewWorker, vhost: str, receiver: Receiver
 ) -> None:
@@ -50,7 +37,7 @@ async def test_another_worker_recognises_a_settled_event(
         await first.start()
         async with EventPublisher(vhost) as publisher:
             event_id = await publisher.publish("acme")
-            await shown(lambda: rows(first, event_id), lambda row: row.step == "settled")
+            await shown(lambda: first.steps(event_id), lambda row: row.step == "settled")
             await first.kill()
             await second.start()
 
@@ -78,13 +65,13 @@ async def test_a_worker_killed_before_the_fan_out_loses_no_event(
         await first.start()
         async with EventPublisher(vhost) as publisher:
             event_id = await publisher.publish("acme")
-            await shown(lambda: rows(first, event_id), lambda row: row.step == "received")
+            await shown(lambda: first.steps(event_id), lambda row: row.step == "received")
             await first.kill()
-            assert [row.step for row in await rows(first, event_id)] == ["received"]
+            assert [row.step for row in await first.steps(event_id)] == ["received"]
             await second.start()
 
             await until(lambda: len(requests_of(receiver, target, event_id)) == 2, "it is sent again")
-            await shown(lambda: rows(first, event_id), lambda row: row.step == "settled")
+            await shown(lambda: first.steps(event_id), lambda row: row.step == "settled")
         assert second.metric("leveret_events_total", outcome="duplicate") == 0
     finally:
         await first.__aexit__()

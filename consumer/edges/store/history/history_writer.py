@@ -62,9 +62,8 @@ class HistoryWriter:
         self._limits = limits
         self._observe = observe
         self._now = now
-        self._batches: deque[HistoryBatch] = deque()
-        self._last: HistoryBatch | None = None  #: the newest of these, which still takes rows
-        self._last_since = 0.0  #: when its first row came, in monotonic seconds
+        self._batches: deque[HistoryBatch] = deque()  #: the newest one still takes rows
+        self._newest_since = 0.0  #: when the first row of the newest one came, in monotonic seconds
         self.monotonic: Callable[[], float] = time.monotonic
         self._held = 0  #: rows of all these batches
         self._rows_max = min(ROWS_MAX, BYTES_MAX // (answer_bytes + DETAIL_MAX))
@@ -102,13 +101,12 @@ class HistoryWriter:
         if self._held >= self._rows_max:
             self._observe.history_dropped("full", 1)
             return None
-        batch, now = self._last, self.monotonic()
-        if batch is None or len(batch) >= self._batch_rows or now - self._last_since > BATCH_S:
-            batch = self._last = HistoryBatch()
-            self._batches.append(batch)
-            self._last_since = now
+        batches, now = self._batches, self.monotonic()
+        if not batches or len(batches[-1]) >= self._batch_rows or now - self._newest_since > BATCH_S:
+            batches.append(HistoryBatch())
+            self._newest_since = now
             self._work.set()
-        return batch
+        return batches[-1]
 
     async def run(self) -> None:
         """Write batches and delete old rows until cancelled."""
@@ -135,13 +133,12 @@ class HistoryWriter:
                         break
         except TimeoutError:
             pass
-        left = sum(map(len, self._parts)) + self._held
+        while self._batches:
+            self._parts.append(self._take())
+        left = sum(map(len, self._parts))
         if left:
             self._observe.history_dropped("stopped", left)
         self._parts.clear()
-        self._batches.clear()
-        self._last = None
-        self._held = 0
         try:
             async with asyncio.timeout(FINISH_S):
                 await self._store.close()
@@ -186,7 +183,6 @@ class HistoryWriter:
         batch = self._batches.popleft()
         self._held -= len(batch)
         if not self._batches:
-            self._last = None
             self._work.clear()
         return batch
 
