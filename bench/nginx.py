@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import signal
 import subprocess
 import time
-from contextlib import suppress
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -150,6 +153,21 @@ class Nginx:
             await asyncio.sleep(0.1)
         times = sorted(await self._logged(mark, wanted))
         return (len(times) - 1) / max(0.001, times[-1] - times[0])
+
+    async def served_by_folder(self, mark: Mark) -> Counter[str]:
+        """Count the requests since *mark* by the first part of their path."""
+        lines = await self._lines(mark, self.served() - mark.served)
+        return Counter(line.split(b"/", 2)[1].decode() for line in lines)
+
+    @contextmanager
+    def suspended(self) -> Iterator[None]:
+        """Answer nothing inside; the system still accepts connections."""
+        assert self._process is not None
+        self._process.send_signal(signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            self._process.send_signal(signal.SIGCONT)
 
     async def span(self, mark: Mark, wanted: int) -> tuple[float, float]:
         """Return the times of the first and the last of *wanted* requests since *mark*, in Unix seconds."""

@@ -53,15 +53,31 @@ class Track:
         if code != 0:
             raise RuntimeError(f"the daemon ended with {code} after SIGTERM: {self.daemon.tail()}")
 
-    async def load(self, events: Sequence[EventSpec]) -> list[str]:
-        """Empty every queue, put *events* into the lanes, and return the lanes that hold any."""
+    async def lanes(self) -> dict[str, int]:
+        """Return how many events are ready in each lane."""
+        return await ready_counts(self.broker.url, await self.queues("lane"))
+
+    async def empty(self) -> None:
+        """Empty every queue."""
         control = f"{self.prefix}.control."  # such a queue goes with its worker
         await purge(self.broker.url, [n for n in await self.queues() if not n.startswith(control)])
+
+    async def load(self, events: Sequence[EventSpec]) -> list[str]:
+        """Empty every queue, put *events* into the lanes, and return the lanes that hold any."""
+        await self.empty()
         await publish(self.broker.url, events, f"{self.prefix}.events")
-        counts = await ready_counts(self.broker.url, await self.queues("lane"))
-        if sum(counts.values()) != len(events):
-            raise RuntimeError(f"{sum(counts.values())} of {len(events)} events are in the lanes")
-        return [name for name, count in counts.items() if count]
+        return await self.loaded(len(events))
+
+    async def loaded(self, count: int) -> list[str]:
+        """Return the lanes that hold any event.
+
+        Raises:
+            RuntimeError: they do not hold *count* together.
+        """
+        counts = await self.lanes()
+        if sum(counts.values()) != count:
+            raise RuntimeError(f"{sum(counts.values())} of {count} events are in the lanes")
+        return [name for name, held in counts.items() if held]
 
     async def run_daemon(self, events: Sequence[EventSpec], requests: int) -> float:
         """Let the daemon drain *events*; return requests a second."""

@@ -49,10 +49,13 @@ class Shape:
         """Return URL and secret of each endpoint that one event goes to."""
         return [(nginx.url(f"e{index:02d}"), secret_of(f"e{index:02d}")) for index in range(self.fanout)]
 
-    def subscriptions(self, nginx: Nginx) -> list[dict[str, object]]:
+    def subscriptions(self, nginx: Nginx, folder: str = "") -> list[dict[str, object]]:
         """Return the daemon's subscriptions: *fanout* endpoints for each tenant, each with its own secret."""
+        start = f"{folder}/e" if folder else "e"
         return [
-            subscription(f"t{tenant:02d}-e{index:02d}", nginx.url(f"e{index:02d}"), concurrency=CONCURRENCY)
+            subscription(
+                f"t{tenant:02d}-e{index:02d}", nginx.url(f"{start}{index:02d}"), concurrency=CONCURRENCY
+            )
             | {"tenant": f"t{tenant:02d}"}
             for tenant in range(self.tenants)
             for index in range(self.fanout)

@@ -7,8 +7,6 @@ tenants have receivers of their own: the quiet one's is not to be busy with the 
 from __future__ import annotations
 
 import asyncio
-import os
-import signal
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -96,12 +94,11 @@ class Storms:
         await self.until_served(served + count)
         self.nginx.ill(ill=False)
         await stored(self.broker, count)
-        assert self.daemon.process is not None
-        os.kill(self.daemon.process.pid, signal.SIGSTOP)
+        self.daemon.suspend()
         try:
             ready = await fallen_due(self.broker, count)
         finally:
-            os.kill(self.daemon.process.pid, signal.SIGCONT)
+            self.daemon.wake()
         waits = await quiet(self.broker, self.sink, self.bench.count(STORM_EVENTS, 20), f"beside{number}")
         await self.until_served(served + 2 * count)
         self.bench.say(f"storm {number}: {ready} due, p95 {quantile(waits, 0.95):.1f} ms")

@@ -1,4 +1,4 @@
-"""Deliveries a second with spans of every event and attempt against none, in turn.
+"""Deliveries a second with spans of every event and attempt against none, by turns.
 
 The collector is an nginx of its own that reads and forgets, so that only the worker's part is measured.
 Before the race a collector that decodes counts the spans of some events: each event and each attempt has one.
@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from bench.broker import Broker
-from bench.core.throughput import DELIVERIES, FANOUT, SETTINGS, Shape
+from bench.core.throughput import FANOUT, SETTINGS, Shape
 from bench.nginx import Nginx
-from bench.observe.pairs import Pair, worst
+from bench.observe.pairs import DELIVERIES, Pair, worst
 from bench.prove import Bench, Goal, Measured, Proof
 from tests.support.broker.load import publish
 from tests.support.processes.daemon import Daemon
@@ -52,11 +52,11 @@ async def prove(bench: Bench) -> Sequence[Measured]:
         missing = await missing_spans(bench, broker, nginx)
         bench.note("otel_spans_missing", missing)
         pair = Pair(label="otel", on=traced_to(collector.url("v1/traces")), off={})
-        ratio, requests = await worst(bench, broker, nginx, pair)
+        ratio, deliveries = await worst(bench, broker, nginx, pair)
         posts = collector.served()
     bench.note("otel_posts", posts)
     valid = missing == 0 and posts > 0
-    return [Measured(name="otel_cost", value=round(ratio, 3), n=requests, valid=valid)]
+    return [Measured(name="otel_cost", value=round(ratio, 3), n=deliveries, valid=valid)]
 
 
 PROOF = Proof("otel_cost", GOALS, prove)

@@ -1,30 +1,26 @@
-"""Race a worker that is observed against one that is not: two daemons with one home, lanes and nginx.
+"""Race a worker that is observed against one that is not: two daemons that differ only in their settings.
 
-Only the settings differ, and perhaps what happens beside the legs.
+Perhaps something happens beside the observed one's turns, too.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from bench.broker import Broker
-from bench.core.legs import Track, race
-from bench.core.throughput import BLOCKS, DELIVERIES, FANOUT, SETTINGS, Shape
+from bench.core.legs import Track
+from bench.core.throughput import BLOCKS, FANOUT, SETTINGS, Shape
+from bench.core.turns import Beside, Match, Side, nothing
 from bench.nginx import Nginx
 from bench.prove import Bench
 from tests.support.processes.daemon import Daemon
 
 SHAPES: Sequence[Shape] = (Shape("f1"), Shape("f20", fanout=FANOUT))
-
-Beside = Callable[[Daemon], AbstractAsyncContextManager[None]]
-
-
-@asynccontextmanager
-async def nothing(_daemon: Daemon) -> AsyncIterator[None]:
-    """Let nothing happen beside a leg."""
-    yield
+DELIVERIES = 60_000  #: of a side in a pair
+LEAST_DELIVERIES = 2_000  #: however small the scale is
+LOADED = 2  #: so many times the deliveries that count; the rest warms up, or is left over
+LEAST_LOADED = 10_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,35 +30,41 @@ class Pair:
     label: str
     on: Mapping[str, str]  #: settings of the observed worker
     off: Mapping[str, str]
-    deliveries: int = DELIVERIES  #: of a leg
-    beside_on: Beside = field(default=nothing)  #: happens beside each leg of the observed worker
+    beside_on: Beside = nothing  #: happens at each turn of the observed worker
 
 
 async def compare(bench: Bench, broker: Broker, nginx: Nginx, shape: Shape, pair: Pair) -> tuple[float, int]:
-    """Race with one shape of events; return the median of the pair ratios, and the deliveries of a leg."""
-    events = shape.events(bench.count(pair.deliveries, 40 * shape.fanout))
-    requests = len(events) * shape.fanout
-    async with (
-        Daemon(bench.folder, broker.url, SETTINGS | dict(pair.on)) as observed,
-        Daemon(bench.folder, broker.url, SETTINGS | dict(pair.off)) as plain,
-    ):
-        ours, theirs = Track(bench, broker, nginx, observed), Track(bench, broker, nginx, plain)
-        await plain.subscribe(shape.subscriptions(nginx))
-        await theirs.lay_out()
+    """Race with one shape of events; return the median of the pair ratios, and the deliveries of a pair."""
+    wanted = bench.count(DELIVERIES, LEAST_DELIVERIES)
 
-        async def leg_on() -> float:
-            async with pair.beside_on(observed):
-                return await ours.run_daemon(events, requests)
+    def daemon(name: str, settings: Mapping[str, str]) -> Daemon:
+        topology = {"LEVERET_TOPOLOGY__PREFIX": f"{pair.label}-{name}"}
+        return Daemon(bench.folder, broker.url, SETTINGS | topology | dict(settings), f"{pair.label}-{name}")
 
-        async def leg_off() -> float:
-            return await theirs.run_daemon(events, requests)
-
-        name = f"{pair.label}_{shape.label}"
-        ratio = await race(bench, name, leg_on, leg_off, bench.count(BLOCKS))
-    return ratio, requests
+    async with daemon("on", pair.on) as observed, daemon("off", pair.off) as plain:
+        sides = (
+            Side(
+                name="on",
+                track=Track(bench, broker, nginx, observed, f"{pair.label}-on"),
+                beside=pair.beside_on,
+            ),
+            Side(name="off", track=Track(bench, broker, nginx, plain, f"{pair.label}-off")),
+        )
+        for side in sides:
+            await side.track.daemon.subscribe(shape.subscriptions(nginx, side.name))
+        match = Match(
+            bench=bench,
+            nginx=nginx,
+            sides=sides,
+            events=shape.events(max(LOADED * wanted, LEAST_LOADED)),
+            wanted=wanted,
+        )
+        await match.lay_out()
+        ratio = await match.race(f"{pair.label}_{shape.label}", bench.count(BLOCKS))
+    return ratio, wanted
 
 
 async def worst(bench: Bench, broker: Broker, nginx: Nginx, pair: Pair) -> tuple[float, int]:
-    """Race with fan-out 1 and 20; return the worse ratio and the fewest deliveries of a leg."""
+    """Race with fan-out 1 and 20; return the worse ratio and the deliveries of a side in a pair."""
     found = [await compare(bench, broker, nginx, shape, pair) for shape in SHAPES]
-    return min(ratio for ratio, _ in found), min(requests for _, requests in found)
+    return min(ratio for ratio, _ in found), min(wanted for _, wanted in found)

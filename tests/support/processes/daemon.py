@@ -151,6 +151,16 @@ class Daemon:
         assert self.process is not None
         os.kill(self.process.pid, signal.SIGTERM)
 
+    def suspend(self) -> None:
+        """SIGSTOP it."""
+        assert self.process is not None
+        self.process.send_signal(signal.SIGSTOP)
+
+    def wake(self) -> None:
+        """SIGCONT it."""
+        assert self.process is not None
+        self.process.send_signal(signal.SIGCONT)
+
     async def cli(self, *arguments: str) -> str:
         """Run one ``leveret`` command on the same home; return its stdout.
 

@@ -84,16 +84,6 @@ class Daemon(processes.Daemon):
         assert self.process is not None
         self.process.send_signal(signal.SIGHUP)
 
-    def suspend(self) -> None:
-        """SIGSTOP it."""
-        assert self.process is not None
-        self.process.send_signal(signal.SIGSTOP)
-
-    def wake(self) -> None:
-        """SIGCONT it."""
-        assert self.process is not None
-        self.process.send_signal(signal.SIGCONT)
-
     # looks
 
     def lines(self, event: str = "") -> Iterator[dict[str, object]]:
