@@ -99,12 +99,12 @@ class Match:
     async def _pair(self, order: Sequence[Side]) -> dict[str, float]:
         """Let both run by turns, beginning as *order* says; return deliveries a second by side.
 
-        nginx is suspended while the workers start, so that neither is ahead when the turns begin.
+        nginx is suspended while the workers start, at the same time: neither may be ahead when the turns begin.
         """
         await self._load()
         with self.nginx.suspended():
+            await asyncio.gather(*(side.track.daemon.start() for side in order))
             for side in order:
-                await side.track.daemon.start()
                 side.track.daemon.suspend()
         await self._take_turns(order)  # warms up: the history writes what was noted up to seconds ago
         for side in order:
