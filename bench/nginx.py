@@ -69,7 +69,8 @@ class Mark:
     """Where a leg began."""
 
     served: int  #: requests answered before it
-    log_bytes: int  #: length of the log before it
+    log_bytes: int  #: length of the log before it; nginx may write earlier lines later
+    at: float  #: Unix seconds, in whole milliseconds as in the log
 
 
 class Nginx:
@@ -135,7 +136,8 @@ class Nginx:
 
     def mark(self) -> Mark:
         """Remember the present count and the end of the log: later requests belong to the next leg."""
-        return Mark(self.served(), self._log.stat().st_size if self._log.exists() else 0)
+        log_bytes = self._log.stat().st_size if self._log.exists() else 0
+        return Mark(self.served(), log_bytes, time.time_ns() // 1_000_000 / 1_000)
 
     async def wait_for(self, mark: Mark, wanted: int, timeout_s: float) -> float:
         """Wait until *wanted* requests were answered since *mark*; return the rate in requests a second.
@@ -154,10 +156,16 @@ class Nginx:
         times = sorted(await self._logged(mark, wanted))
         return (len(times) - 1) / max(0.001, times[-1] - times[0])
 
-    async def served_by_folder(self, mark: Mark) -> Counter[str]:
+    async def served_by_path(self, mark: Mark) -> Counter[str]:
         """Count the requests since *mark* by the first part of their path."""
-        lines = await self._lines(mark, self.served() - mark.served)
-        return Counter(line.split(b"/", 2)[1].decode() for line in lines)
+        wanted = self.served() - mark.served
+        async with asyncio.timeout(10):
+            while True:
+                lines = [line.split() for line in await self._lines(mark, wanted)]
+                parts = [path.split(b"/")[1].decode() for at, path in lines if float(at) >= mark.at]
+                if len(parts) >= wanted:
+                    return Counter(parts)
+                await asyncio.sleep(0.2)
 
     @contextmanager
     def suspended(self) -> Iterator[None]:

@@ -1,6 +1,7 @@
 """Legs of a race: events are loaded without a consumer, then one contender drains them.
 
 Both contenders read the same lanes, filled the same way, and send to the same nginx, whose log is the clock.
+In :mod:`bench.core.turns` each contender has lanes of its own.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ Leg = Callable[[], Awaitable[float]]
 
 @dataclass(slots=True)
 class Track:
-    """Where legs are run."""
+    """Where a daemon drains events."""
 
     bench: Bench
     broker: Broker

@@ -49,9 +49,12 @@ class Shape:
         """Return URL and secret of each endpoint that one event goes to."""
         return [(nginx.url(f"e{index:02d}"), secret_of(f"e{index:02d}")) for index in range(self.fanout)]
 
-    def subscriptions(self, nginx: Nginx, folder: str = "") -> list[dict[str, object]]:
-        """Return the daemon's subscriptions: *fanout* endpoints for each tenant, each with its own secret."""
-        start = f"{folder}/e" if folder else "e"
+    def subscriptions(self, nginx: Nginx, path: str = "") -> list[dict[str, object]]:
+        """Return the daemon's subscriptions: *fanout* endpoints for each tenant, each with its own secret.
+
+        The path of their URLs begins with *path*.
+        """
+        start = f"{path}/e" if path else "e"
         return [
             subscription(
                 f"t{tenant:02d}-e{index:02d}", nginx.url(f"{start}{index:02d}"), concurrency=CONCURRENCY

@@ -21,6 +21,7 @@ from tests.support.processes.daemon import Daemon
 TURN_S = 0.25  #: waking costs more than a tenth of a shorter one, and a second is too long: see above
 LEAST_TURN_S = 0.05  #: however small the scale is
 BESIDE_EVERY_S = 1.0
+WARM_UP_ROUNDS = 3  #: until the history writes: a busy worker puts its rows off for up to two seconds
 PAIR_S = 300.0  #: no pair takes longer
 
 Beside = Callable[[Daemon], Awaitable[None]]
@@ -34,7 +35,7 @@ async def nothing(_daemon: Daemon) -> None:
 class Side:
     """One of the two workers, which has a topology of its own."""
 
-    name: str  #: of the nginx folder that its endpoints are in
+    name: str  #: the first part of the path in its endpoints' URLs
     track: Track
     beside: Beside = nothing  #: happens in each second of its turns
     ran_s: float = 0.0
@@ -74,10 +75,13 @@ class Match:
             await connection.close()
 
     async def race(self, label: str, blocks: int) -> float:
-        """Run *blocks* of two pairs; return the median of their ratios, first side / second side.
+        """Return the median ratio of *blocks*, first side / second side.
+
+        A pair is one start of both sides and the turns after it. A block is two pairs, and each side begins
+        one of them, so that an effect of the order cancels in their geometric mean.
 
         Raises:
-            RuntimeError: a side delivered all its events in a pair, so its last turns were shorter.
+            RuntimeError: no event was left in the lanes of a side, so it may have been idle.
         """
         first, second = self.sides
         ratios: list[float] = []
@@ -94,26 +98,29 @@ class Match:
             f"{label}_per_s", {n: round(statistics.median(found), 1) for n, found in rates.items()}
         )
         self.bench.note(f"{label}_ratios", [round(ratio, 3) for ratio in ratios])
-        return statistics.median(ratios)
+        return statistics.median(map(statistics.geometric_mean, zip(ratios[::2], ratios[1::2], strict=True)))
 
     async def _pair(self, order: Sequence[Side]) -> dict[str, float]:
         """Let both run by turns, beginning as *order* says; return deliveries a second by side.
 
-        nginx is suspended while the workers start, at the same time: neither may be ahead when the turns begin.
+        nginx is suspended while both start, at the same time: neither may be ahead when the turns begin.
         """
         await self._load()
         with self.nginx.suspended():
-            await asyncio.gather(*(side.track.daemon.start() for side in order))
+            async with asyncio.TaskGroup() as starts:
+                for side in order:
+                    starts.create_task(side.track.daemon.start())
             for side in order:
                 side.track.daemon.suspend()
-        await self._take_turns(order)  # warms up: the history writes what was noted up to seconds ago
+        for _ in range(WARM_UP_ROUNDS):
+            await self._take_turns(order)
         for side in order:
             side.ran_s = side.beside_at_s = 0.0
         mark = self.nginx.mark()
         async with asyncio.timeout(PAIR_S):
             while self.nginx.served() - mark.served < 2 * self.wanted:
                 await self._take_turns(order)
-        counts = await self.nginx.served_by_folder(mark)
+        counts = await self.nginx.served_by_path(mark)
         for side in order:
             if not sum((await side.track.lanes()).values()):
                 raise RuntimeError(f"{side.name} ran out of events")

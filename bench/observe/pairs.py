@@ -17,10 +17,10 @@ from bench.prove import Bench
 from tests.support.processes.daemon import Daemon
 
 SHAPES: Sequence[Shape] = (Shape("f1"), Shape("f20", fanout=FANOUT))
-DELIVERIES = 60_000  #: of a side in a pair
+DELIVERIES = 60_000  #: of a side in a pair, on average of the two
 LEAST_DELIVERIES = 2_000  #: however small the scale is
 LOADED = 2  #: so many times the deliveries that count; the rest warms up, or is left over
-LEAST_LOADED = 10_000
+LEAST_EVENTS = 10_000  #: far more than a worker has in hand
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,11 +30,11 @@ class Pair:
     label: str
     on: Mapping[str, str]  #: settings of the observed worker
     off: Mapping[str, str]
-    beside_on: Beside = nothing  #: happens at each turn of the observed worker
+    beside_on: Beside = nothing  #: happens in each second of the observed worker's turns
 
 
 async def compare(bench: Bench, broker: Broker, nginx: Nginx, shape: Shape, pair: Pair) -> tuple[float, int]:
-    """Race with one shape of events; return the median of the pair ratios, and the deliveries of a pair."""
+    """Race with one shape of events; return the median ratio, and the deliveries of a side in a pair."""
     wanted = bench.count(DELIVERIES, LEAST_DELIVERIES)
 
     def daemon(name: str, settings: Mapping[str, str]) -> Daemon:
@@ -56,7 +56,7 @@ async def compare(bench: Bench, broker: Broker, nginx: Nginx, shape: Shape, pair
             bench=bench,
             nginx=nginx,
             sides=sides,
-            events=shape.events(max(LOADED * wanted, LEAST_LOADED)),
+            events=shape.events(max(LOADED * wanted, LEAST_EVENTS * shape.fanout)),
             wanted=wanted,
         )
         await match.lay_out()

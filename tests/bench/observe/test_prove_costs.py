@@ -15,7 +15,7 @@ TABLE = {"otel_cost": ("≥ 0.75", 60_000), "observability_cost": ("≥ 0.9", 60
 
 
 def test_the_proofs_have_the_promised_goals() -> None:
-    """The ratio, and the deliveries of each side in a pair."""
+    """The ratio, and the deliveries of a side in a pair, on average."""
     goals = {goal.name: goal for proof in PROOFS for goal in proof.goals}
 
     assert {name: (goals[name].text, goals[name].n) for name in TABLE} == TABLE

@@ -78,6 +78,8 @@ class Daemon:
         return self
 
     async def __aexit__(self, *_: object) -> None:
+        if self.process is not None:
+            self.wake()  # a suspended one would not stop
         await stop(self.process, 25)
 
     def limit_handles(self, handles: int) -> None:
