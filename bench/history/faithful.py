@@ -22,6 +22,7 @@ from tests.support.broker.load import make_events, publish, wait_empty
 from tests.support.processes.daemon import NO_BREAKER, Daemon, retry, subscription
 
 ATTEMPTS = 20_000
+KILLED = 5_000  #: more rows than the kill takes from memory
 SHARE = 0.3
 TARGETS = {f"flaky{n}": f"/flaky/flaky{n}?share={SHARE}" for n in range(3)}
 LOST_S = (
@@ -106,9 +107,8 @@ async def run_leg(bench: Bench, broker: Broker, sink: Sink, database: SqliteFile
     """Deliver with two workers, kill one, and compare."""
     prefix = {"LEVERET_TOPOLOGY__PREFIX": database.name}
     settings = SETTINGS | prefix | dict(database.settings)
-    events = make_events(
-        f"his_{database.name}", bench.count(int(ATTEMPTS * (1 - SHARE)) // 3 + 400, 30), size=300
-    )
+    wanted = int((ATTEMPTS + KILLED) * (1 - SHARE)) // len(TARGETS)
+    events = make_events(f"his_{database.name}", bench.count(wanted, 30), size=300)
     async with (
         Daemon(bench.folder, broker.url, settings, f"{database.name}-one") as one,
         Daemon(bench.folder, broker.url, settings, f"{database.name}-two") as two,
