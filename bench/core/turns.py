@@ -63,7 +63,7 @@ class Match:
     wanted: int  #: deliveries of a side that count in a pair, on average of the two
 
     async def lay_out(self) -> None:
-        """Declare both topologies; what is published to the first one goes to the second one too."""
+        """Declare both topologies; the events exchange of the first passes each event on to the second."""
         first, second = (side.track for side in self.sides)
         await first.lay_out()
         await second.lay_out()
