@@ -136,8 +136,8 @@ class Nginx:
 
     def mark(self) -> Mark:
         """Remember the present count and the end of the log: later requests belong to the next leg."""
-        log_bytes = self._log.stat().st_size if self._log.exists() else 0
-        return Mark(self.served(), log_bytes, time.time_ns() // 1_000_000 / 1_000)
+        at = time.time_ns() // 1_000_000 / 1_000  # before the count: each request after that is not older
+        return Mark(self.served(), self._log.stat().st_size if self._log.exists() else 0, at)
 
     async def wait_for(self, mark: Mark, wanted: int, timeout_s: float) -> float:
         """Wait until *wanted* requests were answered since *mark*; return the rate in requests a second.
@@ -158,14 +158,8 @@ class Nginx:
 
     async def served_by_path(self, mark: Mark) -> Counter[str]:
         """Count the requests since *mark* by the first part of their path."""
-        wanted = self.served() - mark.served
-        async with asyncio.timeout(10):
-            while True:
-                lines = [line.split() for line in await self._lines(mark, wanted)]
-                parts = [path.split(b"/")[1].decode() for at, path in lines if float(at) >= mark.at]
-                if len(parts) >= wanted:
-                    return Counter(parts)
-                await asyncio.sleep(0.2)
+        requests = await self._requests(mark, self.served() - mark.served)
+        return Counter(path.split(b"/")[1].decode() for _, path in requests)
 
     @contextmanager
     def suspended(self) -> Iterator[None]:
@@ -184,15 +178,17 @@ class Nginx:
 
     async def _logged(self, mark: Mark, wanted: int) -> list[float]:
         """Return the time of each request since *mark* in Unix seconds, once the log holds *wanted*."""
-        return [float(line.split(b" ", 1)[0]) for line in await self._lines(mark, wanted)]
+        return [at for at, _ in await self._requests(mark, wanted)]
 
-    async def _lines(self, mark: Mark, wanted: int) -> list[bytes]:
+    async def _requests(self, mark: Mark, wanted: int) -> list[tuple[float, bytes]]:
+        """Return time and path of each request since *mark*, once the log holds *wanted*."""
         async with asyncio.timeout(10):
             while True:
                 with self._log.open("rb") as log:
                     log.seek(mark.log_bytes)
                     text = log.read()
-                lines = [line for line in text.splitlines(True) if line.endswith(b"\n")]
-                if len(lines) >= wanted:
-                    return lines
+                lines = [line.split(b" ", 1) for line in text.splitlines(True) if line.endswith(b"\n")]
+                requests = [(float(at), path) for at, path in lines if float(at) >= mark.at]
+                if len(requests) >= wanted:
+                    return requests
                 await asyncio.sleep(0.2)  # nginx writes its buffer every second
