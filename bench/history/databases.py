@@ -11,9 +11,9 @@ from pathlib import Path
 
 import asyncpg
 
-from consumer.edges.store.history.build import open_history
-from consumer.edges.store.history.history_store import HistoryStore
-from consumer.edges.store.history.sqlite_history import FILE_NAME
+from consumer.edges.history.build import open_history
+from consumer.edges.history.history_store import HistoryStore
+from consumer.edges.history.sqlite_history import FILE_NAME
 from consumer.settings import load_settings
 from tests.support.processes.postgres import Postgres
 

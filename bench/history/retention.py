@@ -18,8 +18,8 @@ from bench.history.databases import PostgresNode, SqliteFile, history_of
 from bench.prove import Bench, Goal, Measured, Proof
 from consumer.core.history.batch import HistoryBatch
 from consumer.core.history.records import HistoryRow, Query, StoredStep
-from consumer.edges.store.history.history_store import HistoryStore, Limits
-from consumer.edges.store.history.history_writer import HistoryWriter
+from consumer.edges.history.history_store import HistoryStore, Limits
+from consumer.edges.history.history_writer import HistoryWriter
 from consumer.flow.observe.observer import Observer
 from metrics.series import Series
 

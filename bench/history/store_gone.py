@@ -19,7 +19,7 @@ from bench.history.databases import PostgresNode, SqliteFile
 from bench.prove import Bench, Goal, Measured, Proof
 from bench.sink import Sink
 from consumer.core.subscription.subscription import subscription_id
-from consumer.edges.store.history.history_writer import ROWS_MAX
+from consumer.edges.history.history_writer import ROWS_MAX
 from tests.support.broker.load import EventSpec, make_events, publish, wait_empty
 from tests.support.processes.children import fetch
 from tests.support.processes.daemon import NO_BREAKER, Daemon, subscription

@@ -16,7 +16,7 @@ from bench.observe.faults import Fault, Make, set_to
 from bench.observe.ground import DAYS, Ground, Settings, silent_port, tls_server
 from consumer.core.history.batch import HistoryBatch
 from consumer.core.history.records import HistoryRow, Step
-from consumer.edges.store.history.build import open_history
+from consumer.edges.history.build import open_history
 from consumer.settings import load_settings
 from tests.support.processes.children import free_port
 from tests.support.servers.certificates import Authority

@@ -23,7 +23,7 @@ from bench.pictures.shops import PAYLOADS, SHOPS, answer, subscription
 from bench.prove import Bench
 from consumer.core.history.batch import HistoryBatch
 from consumer.core.subscription.subscription import subscription_id
-from consumer.edges.store.history.build import open_history
+from consumer.edges.history.build import open_history
 from consumer.settings import load_settings
 from tests.support.processes.daemon import Daemon
 from tests.support.servers.name_server import Answer, NameServer

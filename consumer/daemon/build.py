@@ -29,6 +29,9 @@ from consumer.edges.broker.consume.prefetch import budget, lane_window, windows
 from consumer.edges.broker.edge import BrokerEdge, EdgeOptions
 from consumer.edges.broker.publisher import ConfirmingPublisher
 from consumer.edges.broker.topology_check import Inspection
+from consumer.edges.history.build import limits_of, open_history, open_settled
+from consumer.edges.history.history_writer import HistoryWriter
+from consumer.edges.history.settled_lookup import SettledLookup
 from consumer.edges.http.connect.guard import Guard
 from consumer.edges.http.senders.dry_sender import DrySender
 from consumer.edges.management.reach import Reach, diagnosis
@@ -39,9 +42,6 @@ from consumer.edges.process.failpoints import FailingListener, FailingPublisher,
 from consumer.edges.process.system import FileArchive, SystemClock
 from consumer.edges.serve.health_server import HealthServer
 from consumer.edges.store import StoreRecorder, open_store
-from consumer.edges.store.history.build import limits_of, open_history, open_settled
-from consumer.edges.store.history.history_writer import HistoryWriter
-from consumer.edges.store.history.settled_lookup import SettledLookup
 from consumer.flow.base.checked_publisher import CheckedPublisher
 from consumer.flow.base.context import BacklogLimit, Bounds, Context
 from consumer.flow.base.history_notes import HistoryNotes

@@ -17,7 +17,7 @@ from consumer.core.history.activity import HOUR_S, HOURS, Activity
 from consumer.core.history.follow import OVERLAP_S, Follower
 from consumer.core.history.records import Query
 from consumer.core.history.sums import Part
-from consumer.edges.store.history.history_store import SumReader
+from consumer.edges.history.history_store import SumReader
 from consumer.ports import Clock
 from consumer.web.shared.log import Log
 

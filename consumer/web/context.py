@@ -13,10 +13,10 @@ import structlog
 from fastapi import Depends, Request
 
 from consumer.core.subscription.rules import SubscriptionRules
+from consumer.edges.history.build import open_history, open_sums
+from consumer.edges.history.history_store import HistoryReader
 from consumer.edges.process.system import SystemClock
 from consumer.edges.store import SqlStore, StoreLookup, open_lookup, open_store
-from consumer.edges.store.history.build import open_history, open_sums
-from consumer.edges.store.history.history_store import HistoryReader
 from consumer.ports import Clock
 from consumer.settings import Settings
 from consumer.web.activity_feed import ActivityFeed

@@ -16,7 +16,7 @@ from consumer.core.history.records import HistoryRow
 from consumer.core.message.parked import delivery_id
 from consumer.core.subscription.subscription import subscription_id
 from consumer.core.text.ids import event_id
-from consumer.edges.store.history.build import open_history
+from consumer.edges.history.build import open_history
 from consumer.settings import load_settings
 from tests.support.command_line import SHOP, TILL, Run, error, rows, text
 

@@ -23,7 +23,7 @@ from consumer.core.subscription.rules import SubscriptionRules
 from consumer.core.subscription.subscription import Subscription
 from consumer.core.text.printable import MASK
 from consumer.core.webhook.signing import format_secret
-from consumer.edges.store.history.history_store import Limits
+from consumer.edges.history.history_store import Limits
 
 Step = Callable[[Sequence[StoredEntry]], Merge]
 

@@ -24,10 +24,10 @@ from consumer.core.subscription.entry import SubscriptionEntry
 from consumer.core.subscription.rules import SubscriptionRules
 from consumer.core.subscription.subscription import Subscription, subscription_id
 from consumer.core.webhook.signing import format_secret
+from consumer.edges.history.build import open_history, open_settled, open_sums
+from consumer.edges.history.history_store import HistoryStore, SettledReader, SumReader
 from consumer.edges.sqlite_file.file import FILE_NAME
 from consumer.edges.store import SqlStore, StoreLookup, open_lookup, open_store
-from consumer.edges.store.history.build import open_history, open_settled, open_sums
-from consumer.edges.store.history.history_store import HistoryStore, SettledReader, SumReader
 from consumer.ports import Store
 from consumer.settings import Settings, load_settings
 from tests.support.fakes_store import Step

@@ -11,8 +11,8 @@ from consumer.core.history.batch import HistoryBatch
 from consumer.core.history.records import HistoryRow
 from consumer.core.message.parked import delivery_id
 from consumer.core.store.tokens import Scope
+from consumer.edges.history.build import open_history
 from consumer.edges.inquire.listings import ROWS_MAX
-from consumer.edges.store.history.build import open_history
 from tests.support.builders.rows import SHOP, delivered, step
 from tests.support.web import SHOP as FIELDS
 from tests.support.web import Api, problem

@@ -1,6 +1,6 @@
 """Gather rows of the history until a store writes them.
 
-Data flow: edges.store.history.history_writer -> :class:`HistoryBatch` -> a store.
+Data flow: edges.history.history_writer -> :class:`HistoryBatch` -> a store.
 
 The most frequent event has one subscription, which gets it at the first attempt. Its two steps, arrival and
 attempt, become one row if they meet in one batch; :func:`.records.parted` makes two of it again. The values

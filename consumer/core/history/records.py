@@ -1,6 +1,6 @@
 """Define one row of the history, and a query for rows.
 
-Data flow: flow.base.history_notes -> :class:`.batch.HistoryBatch` -> edges.store.history
+Data flow: flow.base.history_notes -> :class:`.batch.HistoryBatch` -> edges.history
 -> :class:`StoredStep`.
 
 Each attempt has one row, whose *reason* is its verdict. A delivered attempt is also the end of its delivery,

@@ -1,6 +1,6 @@
 """Define the sums of many rows, which a store computes itself.
 
-Data flow: rows -> SQL of edges.store.history -> :data:`Sum` -> ``Activity.add_sum``.
+Data flow: rows -> SQL of edges.history -> :data:`Sum` -> ``Activity.add_sum``.
 
 A store sums up one part of its rows after the other. A sum of attempts is of one part. Whether a delivery
 waits depends on the rows of all later parts too.

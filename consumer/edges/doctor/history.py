@@ -12,8 +12,8 @@ from consumer.core.history.records import Query, Step, parted
 from consumer.core.subscription.brief import SubscriptionBrief
 from consumer.core.text.durations import format_duration
 from consumer.core.tools.doctor.subscriptions import Seen
-from consumer.edges.store.history.build import open_history
-from consumer.edges.store.history.history_store import HistoryStore
+from consumer.edges.history.build import open_history
+from consumer.edges.history.history_store import HistoryStore
 from consumer.settings import Settings
 
 ROWS: Final = 50_000  #: newest steps that are read; they take half a second

@@ -18,9 +18,9 @@ from consumer.core.history.trace import DeliveryTrace, EventKey, EventTrace, Evi
 from consumer.core.message.parked_filter import fits
 from consumer.core.message.records import ParkedRow
 from consumer.core.subscription.brief import SubscriptionBrief
+from consumer.edges.history.history_store import HistoryReader
 from consumer.edges.operate.inquiry import parked_now
 from consumer.edges.store import StoreLookup
-from consumer.edges.store.history.history_store import HistoryReader
 
 ROWS_MAX: Final = 2_000  #: rows that one page reads to choose from
 CHECK: Final = 100  #: deliveries whose steps are read together

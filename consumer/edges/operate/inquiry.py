@@ -14,9 +14,9 @@ from consumer.core.history.records import LIMIT_MAX, Query, Step, StoredStep, pa
 from consumer.core.history.trace import EventKey, EventTrace, Evidence, ParkedNow, WaitingNow, trace
 from consumer.core.message.records import ParkedRow
 from consumer.core.subscription.brief import SubscriptionBrief
+from consumer.edges.history.build import open_history
+from consumer.edges.history.history_store import HistoryReader
 from consumer.edges.store import StoreLookup, opened_lookup
-from consumer.edges.store.history.build import open_history
-from consumer.edges.store.history.history_store import HistoryReader
 from consumer.settings import Settings
 
 EVENT_ROWS: Final = 20_000  #: most rows of one event

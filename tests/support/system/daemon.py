@@ -27,11 +27,11 @@ from consumer.core.history.records import HistoryRow, Query, parted
 from consumer.core.message.parked import entry_as_dict
 from consumer.core.subscription.rules import SubscriptionRules
 from consumer.core.webhook.signing import format_secret
+from consumer.edges.history.build import open_history
 from consumer.edges.operate.parked.lock import Turn
 from consumer.edges.operate.parked.queue import browse
 from consumer.edges.sqlite_file.file import FILE_NAME
 from consumer.edges.store import SqlStore, Step, open_store
-from consumer.edges.store.history.build import open_history
 from consumer.settings import load_settings
 from tests.support.processes import daemon as processes
 from tests.support.processes.children import fetch, pause_s, stop

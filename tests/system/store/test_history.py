@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from consumer.edges.store.history.sqlite_history import FILE_NAME
+from consumer.edges.history.sqlite_history import FILE_NAME
 from tests.support.processes.postgres import Postgres
 from tests.support.servers.receiver import Receiver
 from tests.support.system.daemon import Daemon, running

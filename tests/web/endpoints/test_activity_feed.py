@@ -12,7 +12,7 @@ from consumer.core.errors import StoreUnavailable
 from consumer.core.history.batch import HistoryBatch
 from consumer.core.history.records import HistoryRow, Query, StoredStep
 from consumer.core.history.sums import Part, Sum
-from consumer.edges.store.history.sqlite_history import SqliteHistory
+from consumer.edges.history.sqlite_history import SqliteHistory
 from consumer.web.activity_feed import BREAK_S, FEW_ROWS, FRESH_S, PART_ROWS, ActivityFeed
 from tests.support.system.waiting import shown, until
 from tests.support.web import ListLog, StillClock

@@ -14,8 +14,8 @@ from consumer.core.history.records import HistoryRow, Query, StoredStep
 from consumer.core.message.records import EndpointState
 from consumer.core.store.tokens import Scope
 from consumer.core.subscription.subscription import endpoint_id
-from consumer.edges.store.history.history_store import HistoryReader
-from consumer.edges.store.history.sqlite_history import SqliteHistory
+from consumer.edges.history.history_store import HistoryReader
+from consumer.edges.history.sqlite_history import SqliteHistory
 from consumer.web.app import create_app
 from tests.support.web import SHOP, Api, opened_api, problem
 

@@ -9,7 +9,7 @@ import pytest
 from consumer.core.history.batch import HistoryBatch
 from consumer.core.history.records import HistoryRow
 from consumer.core.store.tokens import Scope
-from consumer.edges.store.history.sqlite_history import SqliteHistory
+from consumer.edges.history.sqlite_history import SqliteHistory
 from consumer.web.activity_feed import FEW_ROWS
 from consumer.web.services.tenants import fairness_day
 from tests.support.visitor import HTML, Visitor

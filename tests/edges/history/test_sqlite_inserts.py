@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from consumer.core.history.batch import HistoryBatch
 from consumer.core.history.records import HistoryRow
 from consumer.core.model import Attempt, OutcomeKind
-from consumer.edges.store.history.sqlite_inserts import ROWS_AT_ONCE, RUN_ROWS, inserts
-from consumer.edges.store.history.statements import COLUMNS, TABLE
+from consumer.edges.history.sqlite_inserts import ROWS_AT_ONCE, RUN_ROWS, inserts
+from consumer.edges.history.statements import COLUMNS, TABLE
 from tests.support.worker import event
 
 FAILED = HistoryRow(

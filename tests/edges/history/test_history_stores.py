@@ -16,11 +16,11 @@ from consumer.core.errors import StoreUnavailable
 from consumer.core.history.batch import HistoryBatch
 from consumer.core.history.records import HistoryRow, Query, Step, is_failure, parted
 from consumer.core.model import Attempt, OutcomeKind
-from consumer.edges.store.history.history_store import HistoryStore, Limits
-from consumer.edges.store.history.postgres_history import BY_AGE
-from consumer.edges.store.history.sqlite_history import FILE_NAME
-from consumer.edges.store.history.sqlite_inserts import ROWS_AT_ONCE
-from consumer.edges.store.history.statements import FUTURE_S
+from consumer.edges.history.history_store import HistoryStore, Limits
+from consumer.edges.history.postgres_history import BY_AGE
+from consumer.edges.history.sqlite_history import FILE_NAME
+from consumer.edges.history.sqlite_inserts import ROWS_AT_ONCE
+from consumer.edges.history.statements import FUTURE_S
 from tests.support.stores import Place, take_back
 from tests.support.worker import event
 

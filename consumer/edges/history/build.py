@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from consumer.edges.store.history.history_store import (
+from consumer.edges.history.history_store import (
     HistoryStore,
     Limits,
     SettledReader,
     SumReader,
 )
-from consumer.edges.store.history.sqlite_history import SqliteHistory
+from consumer.edges.history.sqlite_history import SqliteHistory
 from consumer.settings import Settings
 
 if TYPE_CHECKING:
-    from consumer.edges.store.history.postgres_history import PostgresHistory
+    from consumer.edges.history.postgres_history import PostgresHistory
 
 
 def open_history(settings: Settings) -> HistoryStore:
@@ -48,7 +48,7 @@ def _open(settings: Settings) -> SqliteHistory | PostgresHistory:
     url = settings.postgres_url()
     if url is None:
         return SqliteHistory(settings.home, settings.store.busy_timeout_s)
-    from consumer.edges.store.history.postgres_history import PostgresHistory  # noqa: PLC0415 (costs 5 MB)
+    from consumer.edges.history.postgres_history import PostgresHistory  # noqa: PLC0415 (costs 5 MB)
 
     return PostgresHistory(url, settings.store.busy_timeout_s)
 

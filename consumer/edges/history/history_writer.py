@@ -19,8 +19,8 @@ from consumer.core.errors import LeveretError
 from consumer.core.history.batch import HistoryBatch
 from consumer.core.history.records import ANSWER_BYTES, DETAIL_MAX, HistoryRow
 from consumer.core.model import Attempt, Event
+from consumer.edges.history.history_store import HistoryStore, Limits
 from consumer.edges.store.back_off import BackOff
-from consumer.edges.store.history.history_store import HistoryStore, Limits
 from consumer.ports import HistoryReports
 
 GATHER_S: Final = 0.25  #: time for which rows are gathered into one batch

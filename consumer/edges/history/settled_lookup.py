@@ -20,8 +20,8 @@ from typing import Final
 from consumer.core.errors import LeveretError
 from consumer.core.history.trace import EventKey
 from consumer.core.model import Event
+from consumer.edges.history.history_store import SettledReader
 from consumer.edges.store.back_off import BackOff
-from consumer.edges.store.history.history_store import SettledReader
 from consumer.ports import LookupReports
 
 LOOK_UP_S: Final = 0.25  #: longest time for one query

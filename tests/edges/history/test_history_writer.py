@@ -17,9 +17,9 @@ from prometheus_client import CollectorRegistry
 from consumer.core.history.batch import received_row
 from consumer.core.history.records import ANSWER_BYTES, DETAIL_MAX, HistoryRow, parted
 from consumer.core.model import Attempt, OutcomeKind
-from consumer.edges.store.history import history_writer
-from consumer.edges.store.history.history_store import Limits
-from consumer.edges.store.history.history_writer import BATCH_ROWS, BYTES_MAX, ROWS_MAX, HistoryWriter
+from consumer.edges.history import history_writer
+from consumer.edges.history.history_store import Limits
+from consumer.edges.history.history_writer import BATCH_ROWS, BYTES_MAX, ROWS_MAX, HistoryWriter
 from consumer.flow.observe.observer import Observer
 from metrics.series import Series
 from tests.support.fakes import RecordingLog

@@ -14,9 +14,9 @@ from consumer.core.history.activity import HOUR_S, HOURS, MINUTE_S, Activity
 from consumer.core.history.batch import HistoryBatch
 from consumer.core.history.records import LIMIT_MAX, HistoryRow, Query, Step
 from consumer.core.history.sums import LATENCY_BOUNDS_MS, Part
-from consumer.edges.store.history.history_store import SumReader
-from consumer.edges.store.history.sqlite_history import FILE_NAME
-from consumer.edges.store.history.statements import LATE_S, TABLE
+from consumer.edges.history.history_store import SumReader
+from consumer.edges.history.sqlite_history import FILE_NAME
+from consumer.edges.history.statements import LATE_S, TABLE
 from tests.support.stores import Place, on
 
 NOW = 1_767_225_661.5

@@ -20,8 +20,8 @@ from consumer.core.history.batch import HistoryBatch
 from consumer.core.history.records import HistoryRow, Query, StoredStep
 from consumer.core.history.sums import Part, Sum
 from consumer.core.history.trace import EventKey
-from consumer.edges.store.history.history_store import Limits
-from consumer.edges.store.history.statements import (
+from consumer.edges.history.history_store import Limits
+from consumer.edges.history.statements import (
     FUTURE_S,
     LATE_S,
     SEARCH,
@@ -31,7 +31,7 @@ from consumer.edges.store.history.statements import (
     needs_last,
     select_steps,
 )
-from consumer.edges.store.history.sum_statements import sum_statements
+from consumer.edges.history.sum_statements import sum_statements
 from consumer.edges.store.postgres import PostgresDatabase
 
 WRITERS: Final = "leveret_history_writers"

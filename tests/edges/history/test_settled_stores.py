@@ -14,11 +14,11 @@ from prometheus_client import CollectorRegistry
 from consumer.core.history.records import HistoryRow
 from consumer.core.history.trace import EventKey
 from consumer.core.model import Event
-from consumer.edges.store.history.history_store import Limits
-from consumer.edges.store.history.history_writer import BATCH_ROWS, HistoryWriter
-from consumer.edges.store.history.postgres_history import SETTLED
-from consumer.edges.store.history.settled_lookup import AHEAD_S, SettledLookup
-from consumer.edges.store.history.sqlite_history import FILE_NAME, KEYS_AT_ONCE, settled_query
+from consumer.edges.history.history_store import Limits
+from consumer.edges.history.history_writer import BATCH_ROWS, HistoryWriter
+from consumer.edges.history.postgres_history import SETTLED
+from consumer.edges.history.settled_lookup import AHEAD_S, SettledLookup
+from consumer.edges.history.sqlite_history import FILE_NAME, KEYS_AT_ONCE, settled_query
 from consumer.flow.base.history_notes import HistoryNotes
 from consumer.flow.observe.observer import Observer
 from metrics.series import Series

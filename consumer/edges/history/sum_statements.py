@@ -19,7 +19,7 @@ from consumer.core.history.sums import (
     Sum,
     Waiting,
 )
-from consumer.edges.store.history.statements import TABLE
+from consumer.edges.history.statements import TABLE
 
 
 class SumStatement(NamedTuple):

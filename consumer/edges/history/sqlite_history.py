@@ -23,9 +23,9 @@ from consumer.core.history.batch import HistoryBatch
 from consumer.core.history.records import HistoryRow, Query, StoredStep
 from consumer.core.history.sums import Part, Sum
 from consumer.core.history.trace import EventKey
-from consumer.edges.store.history.history_store import Limits
-from consumer.edges.store.history.sqlite_inserts import inserts
-from consumer.edges.store.history.statements import (
+from consumer.edges.history.history_store import Limits
+from consumer.edges.history.sqlite_inserts import inserts
+from consumer.edges.history.statements import (
     FUTURE_S,
     INDEXES,
     LATE_S,
@@ -36,7 +36,7 @@ from consumer.edges.store.history.statements import (
     needs_last,
     select_steps,
 )
-from consumer.edges.store.history.sum_statements import sum_statements
+from consumer.edges.history.sum_statements import sum_statements
 
 FILE_NAME: Final = "history.db"
 KEYS_AT_ONCE: Final = 500  #: events of one look-up

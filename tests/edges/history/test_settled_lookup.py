@@ -11,7 +11,7 @@ from prometheus_client import CollectorRegistry
 
 from consumer.core.errors import StoreUnavailable
 from consumer.core.history.trace import EventKey
-from consumer.edges.store.history.settled_lookup import LOOK_UP_S, SettledLookup
+from consumer.edges.history.settled_lookup import LOOK_UP_S, SettledLookup
 from consumer.flow.observe.observer import Observer
 from metrics.series import Series
 from tests.support.fakes import RecordingLog

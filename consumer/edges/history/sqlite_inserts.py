@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from consumer.core.history.batch import FIELDS, DeliveredRow, HistoryBatch, delivered_rows
 from consumer.core.history.records import HistoryRow
-from consumer.edges.store.history.statements import COLUMNS, TABLE
+from consumer.edges.history.statements import COLUMNS, TABLE
 
 ROWS_AT_ONCE: Final = 250  #: rows of one statement; with 2,000 the first ones took longer, as memory was new
 RUN_ROWS: Final = 100  #: a shorter run of short rows is not worth a statement of its own
