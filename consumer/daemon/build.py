@@ -29,7 +29,7 @@ from consumer.edges.broker.consume.prefetch import budget, lane_window, windows
 from consumer.edges.broker.edge import BrokerEdge, EdgeOptions
 from consumer.edges.broker.publisher import ConfirmingPublisher
 from consumer.edges.broker.topology_check import Inspection
-from consumer.edges.history.build import limits_of, open_history, open_settled
+from consumer.edges.history.build import limits_of, open_settled, open_target
 from consumer.edges.history.history_writer import HistoryWriter
 from consumer.edges.history.settled_lookup import SettledLookup
 from consumer.edges.http.connect.guard import Guard
@@ -282,8 +282,8 @@ def _history_of(settings: Settings, observe: Observer, clock: Clock) -> HistoryW
     """Return the writer of the history; None if the settings keep none."""
     if settings.history.keep == "off":
         return None
-    store, limits = open_history(settings), limits_of(settings)
-    return HistoryWriter(store, limits, observe, clock.now, settings.history.answer_bytes)
+    target, limits = open_target(settings), limits_of(settings)
+    return HistoryWriter(target, limits, observe, clock.now, settings.history.answer_bytes)
 
 
 def _settled_of(settings: Settings, observe: Observer, clock: Clock) -> SettledLookup | None:

@@ -6,12 +6,16 @@ from typing import TYPE_CHECKING
 
 from consumer.edges.history.history_store import (
     HistoryStore,
+    HistoryTarget,
     Limits,
     SettledReader,
     SumReader,
 )
+from consumer.edges.history.place import HistoryPlace
 from consumer.edges.history.sqlite_history import SqliteHistory
+from consumer.edges.history.writing_process import WritingProcess
 from consumer.settings import Settings
+from consumer.settings.load import child_environment
 
 if TYPE_CHECKING:
     from consumer.edges.history.postgres_history import PostgresHistory
@@ -44,13 +48,21 @@ def open_settled(settings: Settings) -> SettledReader:
     return _open(settings)
 
 
-def _open(settings: Settings) -> SqliteHistory | PostgresHistory:
-    url = settings.postgres_url()
-    if url is None:
-        return SqliteHistory(settings.home, settings.store.busy_timeout_s)
-    from consumer.edges.history.postgres_history import PostgresHistory  # noqa: PLC0415 (costs 5 MB)
+def open_target(settings: Settings) -> HistoryTarget:
+    """Return a writer of rows; nothing is started, read or created before its first use.
 
-    return PostgresHistory(url, settings.store.busy_timeout_s)
+    Raises:
+        ConfigError: a file in the settings cannot be read.
+    """
+    return WritingProcess(_place(settings), child_environment())
+
+
+def _open(settings: Settings) -> SqliteHistory | PostgresHistory:
+    return _place(settings).open()
+
+
+def _place(settings: Settings) -> HistoryPlace:
+    return HistoryPlace(settings.home, settings.postgres_url(), settings.store.busy_timeout_s)
 
 
 def limits_of(settings: Settings) -> Limits:

@@ -67,8 +67,8 @@ class Limits(NamedTuple):
     max_rows: int
 
 
-class HistoryStore(HistoryReader, Protocol):
-    """Takes rows too."""
+class HistoryTarget(Protocol):
+    """Takes rows."""
 
     async def write(self, number: int, batch: HistoryBatch) -> None:
         """Write a batch, all or nothing; a batch of this store that was written already is not repeated.
@@ -92,3 +92,10 @@ class HistoryStore(HistoryReader, Protocol):
         Raises:
             StoreUnavailable: the history cannot be written now.
         """
+
+    async def close(self) -> None:
+        """Close every connection."""
+
+
+class HistoryStore(HistoryReader, HistoryTarget, Protocol):
+    """Takes rows and answers queries."""

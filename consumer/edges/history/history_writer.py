@@ -19,7 +19,7 @@ from consumer.core.errors import LeveretError
 from consumer.core.history.batch import HistoryBatch
 from consumer.core.history.records import ANSWER_BYTES, DETAIL_MAX, HistoryRow
 from consumer.core.model import Attempt, Event
-from consumer.edges.history.history_store import HistoryStore, Limits
+from consumer.edges.history.history_store import HistoryTarget, Limits
 from consumer.edges.store.back_off import BackOff
 from consumer.ports import HistoryReports
 
@@ -43,7 +43,7 @@ class HistoryWriter:
 
     def __init__(
         self,
-        store: HistoryStore,
+        store: HistoryTarget,
         limits: Limits,
         observe: HistoryReports,
         now: Callable[[], float],

@@ -8,7 +8,6 @@ the commit was confirmed, the same batch is tried again, and the noted number sh
 from __future__ import annotations
 
 import asyncio
-import secrets
 from collections.abc import AsyncIterator, Collection, Iterator, Sequence
 from contextlib import asynccontextmanager
 from itertools import chain, islice, starmap
@@ -26,6 +25,8 @@ from consumer.edges.history.statements import (
     LATE_S,
     SEARCH,
     TABLE,
+    WRITER_KEPT_S,
+    WRITERS,
     Span,
     needs_first,
     needs_last,
@@ -34,11 +35,9 @@ from consumer.edges.history.statements import (
 from consumer.edges.history.sum_statements import sum_statements
 from consumer.edges.store.postgres import PostgresDatabase
 
-WRITERS: Final = "leveret_history_writers"
 STATEMENT_S: Final = 10.0  #: longest time for one statement
 COPY_ROWS: Final = 500  #: rows that are encoded before the event loop runs again: about 5 ms
 TRIM_ROWS: Final = 1_000  #: rows that one transaction deletes, at most
-WRITER_KEPT_S: Final = 86_400.0  #: a writer's row is deleted so long after its last batch
 _TRIM_LOCK: Final = 0x6C65766572657402  #: advisory lock of the one worker that deletes: ``leveret`` and 2
 
 _COLUMNS: Final = HistoryRow._fields
@@ -68,16 +67,17 @@ _REFUSED: Final = (asyncpg.DataError, asyncpg.IntegrityConstraintViolationError,
 class PostgresHistory:
     """Implements all protocols of :mod:`.history_store`."""
 
-    def __init__(self, url: str, busy_timeout_s: float) -> None:
+    def __init__(self, url: str, busy_timeout_s: float, writer: str) -> None:
         """Bind to *url*; nothing is opened before the first use.
 
         Args:
             url: ``postgresql://...``, as for the store.
             busy_timeout_s: Longest wait for a connection.
+            writer: Name under which the numbers of batches are noted.
         """
         self._url = url
         self._busy_timeout_s = busy_timeout_s
-        self._writer = secrets.token_hex(8)
+        self._writer = writer
         self._database = PostgresDatabase(url, busy_timeout_s)  #: explains errors
         self._is_prepared = False  #: whether the tables were there at the last batch
         self._is_there = False  #: whether the table was there at the last look-up

@@ -31,6 +31,8 @@ from consumer.edges.history.statements import (
     LATE_S,
     SEARCH,
     TABLE,
+    WRITER_KEPT_S,
+    WRITERS,
     Span,
     needs_first,
     needs_last,
@@ -76,17 +78,30 @@ CREATE TABLE IF NOT EXISTS {TABLE} (
     answer BLOB,
     answer_type TEXT NOT NULL
 )"""
+_WRITERS: Final = f"""
+CREATE TABLE IF NOT EXISTS {WRITERS} (
+    writer TEXT PRIMARY KEY,
+    batch INTEGER NOT NULL,
+    at REAL NOT NULL
+) WITHOUT ROWID"""
+_NOTE: Final = (
+    f"INSERT INTO {WRITERS} (writer, batch, at) VALUES (?, ?, strftime('%s', 'now')) "  # noqa: S608 (constants of ours)
+    "ON CONFLICT (writer) DO UPDATE SET batch = excluded.batch, at = excluded.at "
+    "WHERE batch < excluded.batch"
+)
+_FORGET: Final = f"DELETE FROM {WRITERS} WHERE at < strftime('%s', 'now') - {WRITER_KEPT_S}"  # noqa: S608 (constants of ours)
 
 
 class SqliteHistory:
     """Implements all protocols of :mod:`.history_store`. Several processes may share the file."""
 
-    def __init__(self, home: Path, busy_timeout_s: float) -> None:
+    def __init__(self, home: Path, busy_timeout_s: float, writer: str) -> None:
         """Bind to a folder; nothing is opened or created before the first use.
 
         Args:
             home: The state folder.
             busy_timeout_s: Longest wait for another writer.
+            writer: Name under which the numbers of batches are noted.
         """
         self._path = home / FILE_NAME
         self._busy_timeout_s = busy_timeout_s
@@ -94,10 +109,10 @@ class SqliteHistory:
         self._connection: sqlite3.Connection | None = None  #: of the writing thread
         self._inode = 0
         self._oldest = 0  #: no row has a smaller *seq*
-        self._written = 0  #: number of the last batch: a cancelled write ends in the thread all the same
+        self._writer = writer
 
     async def write(self, number: int, batch: HistoryBatch) -> None:
-        """Write a batch in one transaction, unless batch *number* is there."""
+        """Write a batch in one transaction, unless this writer's batch *number* is there."""
         await self._in_thread(lambda: self._write(number, batch))
 
     async def trim(self, limits: Limits, now: float) -> bool:
@@ -173,15 +188,13 @@ class SqliteHistory:
             self._connection = None
 
     def _write(self, number: int, batch: HistoryBatch) -> None:
-        if number <= self._written:
-            return
         connection = self._open()
         connection.execute("BEGIN IMMEDIATE")
         try:
-            for statement, values in inserts(batch):
-                connection.execute(statement, values)
+            if connection.execute(_NOTE, (self._writer, number)).rowcount:
+                for statement, values in inserts(batch):
+                    connection.execute(statement, values)
             connection.execute("COMMIT")
-            self._written = number
         except BaseException:
             _roll_back(connection)
             raise
@@ -198,7 +211,10 @@ class SqliteHistory:
             return connection.execute(by_rows, (min(end, first_kept),)).rowcount > 0
         by_age = f"{by_rows} AND (at < ? OR at > ?)"
         times = (now - limits.max_age_s, now + FUTURE_S)
-        return connection.execute(by_age, (end, *times)).rowcount > 0
+        if connection.execute(by_age, (end, *times)).rowcount:
+            return True
+        connection.execute(_FORGET)
+        return False
 
     def _settled(self, keys: Sequence[EventKey], since: float, until: float) -> Collection[EventKey]:
         connection, found = self._open(), set[EventKey]()
@@ -254,6 +270,7 @@ def _set_up(connection: sqlite3.Connection) -> None:
     ):
         connection.execute(f"PRAGMA {pragma}")
     connection.execute(_TABLE)
+    connection.execute(_WRITERS)
     for name, column, covers in INDEXES:
         where = f"WHERE {covers}" if covers else ""
         connection.execute(f"CREATE INDEX IF NOT EXISTS {name} ON {TABLE} ({column}) {where}")

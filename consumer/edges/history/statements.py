@@ -13,6 +13,8 @@ from typing import Any, Final, NamedTuple
 from consumer.core.history.records import HistoryRow, Query
 
 TABLE: Final = "leveret_history"
+WRITERS: Final = "leveret_history_writers"  #: the number of each writer's last batch
+WRITER_KEPT_S: Final = 86_400.0  #: a writer's row is deleted so long after its last batch
 COLUMNS: Final = ", ".join(HistoryRow._fields)
 _LIGHT: Final = ", ".join({"detail": "''", "answer": "NULL"}.get(name, name) for name in HistoryRow._fields)
 

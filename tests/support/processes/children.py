@@ -10,7 +10,7 @@ import sys
 import time
 import urllib.request
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Protocol
 
@@ -164,6 +164,13 @@ def listens(process: Child, port: int) -> bool:
         return any(os.readlink(handle) in sockets for handle in Path(f"/proc/{process.pid}/fd").iterdir())
     except OSError:  # it has ended, or closed a file meanwhile
         return False
+
+
+def children_of(process: Child) -> Iterator[int]:
+    """Yield the ids of the processes that *process* has started and that still run."""
+    for thread in Path(f"/proc/{process.pid}/task").glob("*/children"):
+        with suppress(OSError):  # the thread has ended meanwhile
+            yield from map(int, thread.read_text().split())
 
 
 def free_port() -> int:

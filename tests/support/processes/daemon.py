@@ -22,6 +22,7 @@ from tests.support.processes import leveret
 from tests.support.processes.children import (
     Child,
     answers,
+    children_of,
     fetch,
     free_port,
     listens,
@@ -154,14 +155,19 @@ class Daemon:
         os.kill(self.process.pid, signal.SIGTERM)
 
     def suspend(self) -> None:
-        """SIGSTOP it."""
-        assert self.process is not None
-        self.process.send_signal(signal.SIGSTOP)
+        """SIGSTOP it and its children."""
+        self._signal(signal.SIGSTOP)
 
     def wake(self) -> None:
-        """SIGCONT it."""
+        """SIGCONT it and its children."""
+        self._signal(signal.SIGCONT)
+
+    def _signal(self, number: signal.Signals) -> None:
         assert self.process is not None
-        self.process.send_signal(signal.SIGCONT)
+        for child in children_of(self.process):
+            with suppress(ProcessLookupError):
+                os.kill(child, number)
+        self.process.send_signal(number)
 
     async def cli(self, *arguments: str) -> str:
         """Run one ``leveret`` command on the same home; return its stdout.

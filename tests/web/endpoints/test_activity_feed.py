@@ -24,7 +24,7 @@ class CountingHistory(SqliteHistory):
     """A history that counts rows and sums, and can be away."""
 
     def __init__(self, home: Path) -> None:
-        super().__init__(home, 5.0)
+        super().__init__(home, 5.0, "test")
         self.rows_read = 0
         self.parts: list[Part] = []
         self.is_away = False

@@ -58,7 +58,7 @@ def delivered(target: str, seconds_ago: float, event: str) -> HistoryRow:
 
 async def write(api: Api, *rows: HistoryRow) -> None:
     """Write rows as a worker does."""
-    history = SqliteHistory(api.context.settings.home, 5.0)
+    history = SqliteHistory(api.context.settings.home, 5.0, "test")
     await history.write(1, HistoryBatch(rows))
     await history.close()
 

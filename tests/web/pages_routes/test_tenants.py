@@ -34,7 +34,7 @@ async def attempted(api: Api, counts: dict[str, list[int]]) -> None:
         for hour, count in enumerate(hours)
         for _ in range(count)
     ]
-    history = SqliteHistory(api.context.settings.home, 5.0)
+    history = SqliteHistory(api.context.settings.home, 5.0, "test")
     await history.write(1, HistoryBatch(rows))
     await history.close()
 

@@ -1,0 +1,92 @@
+"""Write the history in a process of its own: the child of :mod:`.writing_process`, and what passes between.
+
+The child ends when its connection does: with the worker, however the worker ends. What the worker has sent
+until then is written all the same. Signals are for the worker, which ends the child after its drain.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import sys
+from contextlib import suppress
+from multiprocessing.connection import Connection
+from typing import Final, NamedTuple, TypeAlias
+
+from consumer.core.errors import LeveretError
+from consumer.core.history.batch import HistoryBatch
+from consumer.edges.history.history_store import HistoryTarget, Limits
+from consumer.edges.history.place import HistoryPlace
+from consumer.edges.process.startup import forbid_core_dumps
+
+_IGNORED: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+class Opening(NamedTuple):
+    """The first message to a child."""
+
+    place: HistoryPlace
+    writer: str  #: see :meth:`HistoryPlace.open`
+
+
+class Write(NamedTuple):
+    """Ask for :meth:`HistoryTarget.write`."""
+
+    number: int
+    batch: HistoryBatch
+
+
+class Trim(NamedTuple):
+    """Ask for :meth:`HistoryTarget.trim`."""
+
+    limits: Limits
+    now: float  #: Unix seconds
+
+
+Request: TypeAlias = Write | Trim
+
+
+class Reply(NamedTuple):
+    """The answer to a request."""
+
+    more: bool = False  #: what :meth:`HistoryTarget.trim` returned
+    error: Exception | None = None  #: what it raised; another error than its own ones is a RuntimeError
+
+
+async def serve(connection: Connection) -> None:
+    """Answer requests until the connection ends, then close the history."""
+    with suppress(EOFError, OSError):
+        opening: Opening = connection.recv()
+        history = opening.place.open(opening.writer)
+        try:
+            while True:  # a connection to PostgreSQL needs the loop meanwhile
+                request = await asyncio.to_thread(connection.recv)
+                connection.send(await _reply(history, request))
+        finally:
+            await history.close()
+
+
+async def _reply(history: HistoryTarget, request: Request) -> Reply:
+    try:
+        return Reply(more=await _answer(history, request))
+    except (LeveretError, ValueError, OSError) as error:
+        return Reply(error=error)
+    except Exception as error:  # a bug must not end the child: it would be started for each batch
+        return Reply(error=RuntimeError(f"{type(error).__name__}: {error}"))
+
+
+async def _answer(history: HistoryTarget, request: Request) -> bool:
+    match request:
+        case Write(number=number, batch=batch):
+            await history.write(number, batch)
+            return False
+        case Trim(limits=limits, now=now):
+            return await history.trim(limits, now)
+
+
+def main() -> None:
+    """Serve the connection whose handle is the only argument of the command line."""
+    for number in _IGNORED:
+        signal.signal(number, signal.SIG_IGN)
+    forbid_core_dumps()
+    asyncio.run(serve(Connection(int(sys.argv[1]))))
