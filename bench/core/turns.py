@@ -20,7 +20,7 @@ from tests.support.processes.daemon import Daemon
 
 TURN_S = 0.25  #: waking costs more than a tenth of a shorter one, and a second is too long: see above
 LEAST_TURN_S = 0.05  #: however small the scale is
-BESIDE_EVERY_S = 1.0
+BESIDE_EVERY_S = 5.0  #: as the shipped Prometheus scrapes
 WARM_UP_ROUNDS = 3  #: until the history writes: a busy worker puts its rows off for up to two seconds
 PAIR_S = 300.0  #: no pair takes longer
 
@@ -37,7 +37,7 @@ class Side:
 
     name: str  #: the first part of the path in its endpoints' URLs
     track: Track
-    beside: Beside = nothing  #: happens in each second of its turns
+    beside: Beside = nothing  #: happens every five seconds of its turns
     ran_s: float = 0.0
     beside_at_s: float = 0.0  #: when it happens next, in seconds of its turns
 

@@ -1,7 +1,7 @@
 """Deliveries a second with metrics, JSON logs at info and the history against none of them, by turns.
 
-The observed worker has the default settings and is scraped each second, fifteen times as often as usual. The
-other one logs errors only, keeps no history, and is not scraped.
+The observed worker has the default settings and is scraped every five seconds of its turns, as by the shipped
+Prometheus. The other one logs errors only, keeps no history, and is not scraped.
 """
 
 from __future__ import annotations

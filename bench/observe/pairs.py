@@ -30,7 +30,7 @@ class Pair:
     label: str
     on: Mapping[str, str]  #: settings of the observed worker
     off: Mapping[str, str]
-    beside_on: Beside = nothing  #: happens in each second of the observed worker's turns
+    beside_on: Beside = nothing  #: happens every five seconds of the observed worker's turns
 
 
 async def compare(bench: Bench, broker: Broker, nginx: Nginx, shape: Shape, pair: Pair) -> tuple[float, int]:

@@ -188,6 +188,8 @@ class HistoryWriter:
 
     async def _wait(self, trim_s: float) -> None:
         """Return when there are rows to write, or after *trim_s*; rows are gathered first."""
+        if self._parts:
+            return  # the store was away: the pause after that was enough
         if trim_s <= TRIM_PAUSE_S:
             await asyncio.sleep(TRIM_PAUSE_S)
             return

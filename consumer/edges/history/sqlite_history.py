@@ -1,8 +1,8 @@
 """Keep the history in a SQLite file of its own, ``history.db`` in the state folder.
 
 It is not in the store's file: each write there would make every process read the subscriptions again.
-One thread writes. One statement writes many rows, because sqlite3 takes the interpreter's lock anew
-after each step, and a busy loop gives it up only every 5 ms. Decision 34.
+One thread writes, in a child process of the worker. One statement writes many rows: in another thread than a
+busy loop's, sqlite3 would wait for the interpreter's lock after each step. Decisions 34 and 53.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Make the statements of SQLite that write a batch of the history.
 
-sqlite3 copies each value of a statement while it holds the interpreter's lock, and deliveries wait for it. So
-the statement of short rows contains the values that they have in common, and takes only the others.
+Copying the values takes a good part of a write. So the statement of short rows contains the values that they
+have in common, and takes only the others.
 """
 
 from __future__ import annotations

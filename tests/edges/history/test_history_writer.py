@@ -285,6 +285,22 @@ async def test_a_write_that_is_cancelled_at_the_end_is_not_lost() -> None:
     assert desk.all_dropped() == 0
 
 
+async def test_a_failed_write_is_tried_again_without_new_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fault 68: the last rows of a quiet worker do not wait for the next ones, or for the next trim."""
+    monkeypatch.setattr(history_writer, "FIRST_PAUSE_S", 0.01)
+    monkeypatch.setattr(history_writer, "TRIM_EVERY_S", 3_600.0)
+    desk = Desk()
+    desk.store.faults = ["away", "away"]
+    running = asyncio.create_task(desk.writer.run())
+    await asyncio.wait_for(desk.store.trimmed.wait(), 30)
+    desk.note(1)
+
+    await until(lambda: desk.store.rows == [row(0)], "the row is written")
+
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
+
+
 async def block(seconds: float) -> None:
     """Keep the loop busy in steps of 20 ms."""
     end = time.monotonic() + seconds

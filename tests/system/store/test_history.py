@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import sqlite3
 from collections.abc import AsyncIterator
 from contextlib import closing
@@ -10,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from consumer.edges.history.sqlite_history import FILE_NAME
+from tests.support.processes.children import children_of
 from tests.support.processes.postgres import Postgres
 from tests.support.servers.receiver import Receiver
 from tests.support.system.daemon import Daemon, running
@@ -85,3 +88,32 @@ async def test_a_locked_history_holds_no_delivery_up(
     await shown(lambda: shared.steps(second), lambda row: row.step == "attempt")
     await shared.logged("history.recovered")
     assert shared.metric("leveret_history_dropped_total", reason="full") == 0
+
+
+async def test_a_killed_child_costs_no_row(daemon: Daemon, vhost: str, receiver: Receiver) -> None:
+    """Fault 68: another child writes what the killed one had not, and the log names the cause."""
+    await daemon.apply(to(receiver, "/ok/child", "acme"))
+    async with EventPublisher(vhost) as publisher:
+        first = await publisher.publish("acme")
+        await shown(lambda: daemon.steps(first), lambda row: row.step == "attempt")
+        os.kill(child_of(daemon), signal.SIGKILL)
+        second = await publisher.publish("acme")
+
+        await shown(lambda: daemon.steps(second), lambda row: row.step == "attempt")
+
+    failed = await daemon.logged("history.failed")
+    assert "ended with exit code -9" in failed["detail"]
+    await daemon.logged("history.recovered")
+    assert [row.step for row in await daemon.steps(first)] == ["received", "attempt"]
+    assert daemon.metric("leveret_history_dropped_total", reason="full") == 0
+
+
+def child_of(daemon: Daemon) -> int:
+    """Return the process that writes the history of *daemon*."""
+    assert daemon.process is not None
+    [child] = [
+        child
+        for child in children_of(daemon.process)
+        if b"consumer.edges.history" in Path(f"/proc/{child}/cmdline").read_bytes()
+    ]
+    return child
