@@ -14,7 +14,7 @@ from pathlib import Path
 
 from bench.broker import Broker
 from bench.prove import Bench, Goal, Measured, Proof
-from tests.support.processes.children import wait_until
+from tests.support.processes.children import children_of, wait_until
 from tests.support.processes.daemon import Daemon, subscription
 from tests.support.processes.postgres import Postgres
 
@@ -50,7 +50,7 @@ async def start_and_idle(daemon: Daemon) -> tuple[float, float]:
     ready_s = time.monotonic() - began
     await asyncio.sleep(IDLE_S)
     assert daemon.process is not None
-    used_mb = rss_mb(daemon.process.pid)
+    used_mb = sum(map(rss_mb, (daemon.process.pid, *children_of(daemon.process))))
     daemon.terminate()
     if await daemon.wait_exit(STOP_S) != 0:
         raise RuntimeError(f"the daemon did not end well: {daemon.tail()}")

