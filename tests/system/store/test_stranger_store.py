@@ -20,6 +20,7 @@ from tests.support.system.publisher import EventPublisher
 from tests.support.system.waiting import until
 
 REMEDY = "leveret store adopt"
+DUE = ["leveret.due.00", "leveret.due.01"]
 LANES = ["leveret.lane.00", "leveret.lane.01"]
 TARGET = "/retry-after/owed?s=0&status=503&times=1"
 PATIENT = {"max_attempts": 30, "base_s": 3, "multiplier": 1, "max_s": 3, "jitter": 0}
@@ -55,6 +56,17 @@ async def parked_in_lanes(vhost: str) -> int:
     return sum((await ready_counts(vhost, LANES)).values())
 
 
+async def all_due(daemon: Daemon, vhost: str, count: int) -> None:
+    """Return once *count* messages are due, as the metrics of *daemon* show it."""
+    try:
+        await until(lambda: daemon.metric("leveret_queue_messages", queue="due") == count)
+    except AssertionError as error:
+        shown = {
+            name: daemon.metric("leveret_queue_messages", queue=name) for name in ("due", "wait", "lane")
+        }
+        raise AssertionError(f"not {count} are due: {shown}, {await ready_counts(vhost, DUE)}") from error
+
+
 @pytest.mark.parametrize("other", ["empty", "foreign"])
 async def test_another_home_takes_nothing(vhost: str, tmp_path: Path, receiver: Receiver, other: str) -> None:
     """Fault 81: red with the remedy; due and fresh messages stay, and arrive with the right store."""
@@ -70,9 +82,8 @@ async def test_another_home_takes_nothing(vhost: str, tmp_path: Path, receiver: 
             line = await stranger.logged("store.doubted")
             assert line["doubt"] == other
             assert stranger.metric("leveret_store_trusted") == 0
-            due = ["leveret.due.00", "leveret.due.01"]
-            await until(lambda: stranger.metric("leveret_queue_messages", queue="due") == left, "all are due")
-            assert sum((await ready_counts(vhost, due)).values()) == left
+            await all_due(stranger, vhost, left)
+            assert sum((await ready_counts(vhost, DUE)).values()) == left
             assert await parked_in_lanes(vhost) == 10
             assert stranger.metric("leveret_deliveries_total") == 0
             assert stranger.metric("leveret_events_total") == 0
