@@ -1,4 +1,4 @@
-"""The nginx of the proofs counts what came since a mark."""
+"""The proofs count the requests that nginx answered since a mark."""
 
 from __future__ import annotations
 

@@ -11,7 +11,6 @@ from consumer.edges.history.history_store import (
     SettledReader,
     SumReader,
 )
-from consumer.edges.history.place import HistoryPlace
 from consumer.edges.history.sqlite_history import SqliteHistory
 from consumer.edges.history.writing_process import WritingProcess
 from consumer.settings import Settings
@@ -56,16 +55,18 @@ def open_target(settings: Settings) -> HistoryTarget:
     Raises:
         ConfigError: a file in the settings cannot be read.
     """
-    place = _place(settings)
-    return WritingProcess(place, child_environment()) if place.url is None else place.open()
+    if settings.postgres_url() is None:
+        return WritingProcess(settings.home, settings.store.busy_timeout_s, child_environment())
+    return _open(settings)
 
 
 def _open(settings: Settings) -> SqliteHistory | PostgresHistory:
-    return _place(settings).open()
+    url = settings.postgres_url()
+    if url is None:
+        return SqliteHistory(settings.home, settings.store.busy_timeout_s)
+    from consumer.edges.history.postgres_history import PostgresHistory  # noqa: PLC0415 (costs 5 MB)
 
-
-def _place(settings: Settings) -> HistoryPlace:
-    return HistoryPlace(settings.home, settings.postgres_url(), settings.store.busy_timeout_s)
+    return PostgresHistory(url, settings.store.busy_timeout_s)
 
 
 def limits_of(settings: Settings) -> Limits:

@@ -8,6 +8,7 @@ the commit was confirmed, the same batch is tried again, and the noted number sh
 from __future__ import annotations
 
 import asyncio
+import secrets
 from collections.abc import AsyncIterator, Collection, Iterator, Sequence
 from contextlib import asynccontextmanager
 from itertools import chain, islice, starmap
@@ -67,17 +68,16 @@ _REFUSED: Final = (asyncpg.DataError, asyncpg.IntegrityConstraintViolationError,
 class PostgresHistory:
     """Implements all protocols of :mod:`.history_store`."""
 
-    def __init__(self, url: str, busy_timeout_s: float, writer: str) -> None:
+    def __init__(self, url: str, busy_timeout_s: float) -> None:
         """Bind to *url*; nothing is opened before the first use.
 
         Args:
             url: ``postgresql://...``, as for the store.
             busy_timeout_s: Longest wait for a connection.
-            writer: Name under which the numbers of batches are noted.
         """
         self._url = url
         self._busy_timeout_s = busy_timeout_s
-        self._writer = writer
+        self._writer = secrets.token_hex(8)
         self._database = PostgresDatabase(url, busy_timeout_s)  #: explains errors
         self._is_prepared = False  #: whether the tables were there at the last batch
         self._is_there = False  #: whether the table was there at the last look-up

@@ -1,14 +1,14 @@
 """Keep the history in a SQLite file of its own, ``history.db`` in the state folder.
 
 It is not in the store's file: each write there would make every process read the subscriptions again.
-One thread writes, in a child process of the worker. One statement writes many rows: in another thread than a
-busy loop's, sqlite3 would wait for the interpreter's lock after each step. Decisions 34 and 53.
+One thread writes, in a child process of the worker, and one statement writes many rows. Decisions 34 and 53.
 """
 
 from __future__ import annotations
 
 import asyncio
 import os
+import secrets
 import sqlite3
 from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -95,13 +95,13 @@ _FORGET: Final = f"DELETE FROM {WRITERS} WHERE at < strftime('%s', 'now') - {WRI
 class SqliteHistory:
     """Implements all protocols of :mod:`.history_store`. Several processes may share the file."""
 
-    def __init__(self, home: Path, busy_timeout_s: float, writer: str) -> None:
+    def __init__(self, home: Path, busy_timeout_s: float, writer: str = "") -> None:
         """Bind to a folder; nothing is opened or created before the first use.
 
         Args:
             home: The state folder.
             busy_timeout_s: Longest wait for another writer.
-            writer: Name under which the numbers of batches are noted.
+            writer: Name under which the numbers of batches are noted; empty: a new one.
         """
         self._path = home / FILE_NAME
         self._busy_timeout_s = busy_timeout_s
@@ -109,7 +109,7 @@ class SqliteHistory:
         self._connection: sqlite3.Connection | None = None  #: of the writing thread
         self._inode = 0
         self._oldest = 0  #: no row has a smaller *seq*
-        self._writer = writer
+        self._writer = writer or secrets.token_hex(8)
 
     async def write(self, number: int, batch: HistoryBatch) -> None:
         """Write a batch in one transaction, unless this writer's batch *number* is there."""

@@ -1,4 +1,4 @@
-"""Write the history in a process of its own: the child of :mod:`.writing_process`, and what passes between.
+"""Write the history in a process of its own: the child of :mod:`.writing_process`, and their messages.
 
 The child ends when its connection does: with the worker, however the worker ends. What the worker has sent
 until then is written all the same, unless the worker is the first process of a container: the kernel ends all
@@ -11,12 +11,13 @@ import asyncio
 import signal
 import sys
 from multiprocessing.connection import Connection
+from pathlib import Path
 from typing import Final, NamedTuple, TypeAlias
 
 from consumer.core.errors import LeveretError, StoreUnavailable
 from consumer.core.history.batch import HistoryBatch
 from consumer.edges.history.history_store import HistoryTarget, Limits
-from consumer.edges.history.place import HistoryPlace
+from consumer.edges.history.sqlite_history import SqliteHistory
 from consumer.edges.process.startup import forbid_core_dumps
 
 SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -24,10 +25,11 @@ SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class Opening(NamedTuple):
-    """The first message to a child."""
+    """The first message to a child: the arguments of :class:`SqliteHistory`."""
 
-    place: HistoryPlace
-    writer: str  #: see :meth:`HistoryPlace.open`
+    home: Path
+    busy_timeout_s: float
+    writer: str
 
 
 class Write(NamedTuple):
@@ -59,9 +61,9 @@ async def serve(connection: Connection) -> None:
     history: HistoryTarget | None = None
     try:
         while True:
-            message: Opening | Request = await asyncio.to_thread(connection.recv)
+            message: Opening | Request = connection.recv()
             if isinstance(message, Opening):
-                history = message.place.open(message.writer)
+                history = SqliteHistory(*message)
             elif history is not None:
                 connection.send(await _reply(history, message))
     except (EOFError, OSError):

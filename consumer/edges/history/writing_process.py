@@ -10,6 +10,7 @@ notes the number of each batch, so a batch that the ended child had written is n
 from __future__ import annotations
 
 import asyncio
+import secrets
 import signal
 import socket
 import subprocess
@@ -18,12 +19,12 @@ from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from multiprocessing.connection import Connection
+from pathlib import Path
 from typing import Final, NamedTuple
 
 from consumer.core.errors import StoreUnavailable
 from consumer.core.history.batch import HistoryBatch
 from consumer.edges.history.history_store import Limits
-from consumer.edges.history.place import HistoryPlace, new_writer
 from consumer.edges.history.writing_child import SIGNALS, Opening, Reply, Request, Trim, Write
 
 END_S: Final = 10.0  #: longest time in which a child may end by itself
@@ -37,14 +38,15 @@ class _Child(NamedTuple):
 class WritingProcess:
     """Implements :class:`.history_store.HistoryTarget`."""
 
-    def __init__(self, place: HistoryPlace, environment: Mapping[str, str]) -> None:
-        """Bind to a place; nothing is started before the first request.
+    def __init__(self, home: Path, busy_timeout_s: float, environment: Mapping[str, str]) -> None:
+        """Bind to a folder; nothing is started before the first request.
 
         Args:
-            place: Where the rows are kept.
+            home: The state folder.
+            busy_timeout_s: Longest wait for another writer.
             environment: Variables of the child, with which it finds this package.
         """
-        self._opening = Opening(place, new_writer())
+        self._opening = Opening(home, busy_timeout_s, secrets.token_hex(8))
         self._environment = environment
         blocked = (signal.SIG_BLOCK, SIGNALS)  #: in this thread, and in the child while it starts
         self._thread = ThreadPoolExecutor(
@@ -85,15 +87,13 @@ class WritingProcess:
             StoreUnavailable: as the request; or the child ended, or cannot be started.
             ValueError: as the request.
         """
-        messages: list[Opening | Request] = [request]
-        if self._child is None:
-            self._child = self._start()
-            messages.insert(0, self._opening)
-            if self._is_closed:  # meanwhile
-                self._child.process.kill()
         try:
-            for message in messages:
-                self._child.connection.send(message)
+            if self._child is None:
+                self._child = self._start()
+                if self._is_closed:  # meanwhile
+                    self._child.process.kill()
+                self._child.connection.send(self._opening)
+            self._child.connection.send(request)
             reply: Reply = self._child.connection.recv()
         except (EOFError, OSError) as error:
             end = _end_of(self._end())

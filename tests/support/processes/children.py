@@ -173,6 +173,23 @@ def children_of(process: Child) -> Iterator[int]:
             yield from map(int, thread.read_text().split())
 
 
+def child_of(process: Child | None, command: bytes) -> int:
+    """Return the only child of *process* whose command line, with NULs, contains *command*."""
+    assert process is not None
+    [child] = [
+        child for child in children_of(process) if command in Path(f"/proc/{child}/cmdline").read_bytes()
+    ]
+    return child
+
+
+def lives(pid: int) -> bool:
+    """Return whether a process runs; a zombie has ended."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
 def free_port() -> int:
     """Draw a TCP port of 127.0.0.1 that is free now.
 

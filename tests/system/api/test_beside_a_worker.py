@@ -9,10 +9,11 @@ from pathlib import Path
 
 import httpx2
 
-from tests.support.processes.children import free_port
+from tests.support.processes.children import child_of, free_port, lives
 from tests.support.system.daemon import Daemon, running
 from tests.support.system.waiting import until
 
+SERVES = b"consumer\0serve"  #: in the command line of the child
 ANY_PORT = {"LEVERET_API__LISTEN": "127.0.0.1:0"}
 
 
@@ -22,25 +23,12 @@ async def health(port: int) -> str:
         return str((await client.get(f"http://127.0.0.1:{port}/v1/health")).json()["status"])
 
 
-def children(daemon: Daemon) -> list[int]:
-    """Return the ids of the processes that the worker has started."""
-    assert daemon.process is not None
-    found = Path(f"/proc/{daemon.process.pid}/task/{daemon.process.pid}/children").read_text()
-    return [int(each) for each in found.split()]
-
-
-def lives(process: int) -> bool:
-    """Return whether a process runs."""
-    state = Path(f"/proc/{process}/stat")
-    return state.exists() and state.read_text().rpartition(")")[2].split()[0] != "Z"
-
-
 async def test_a_worker_serves_the_api_if_the_settings_say_so(vhost: str, tmp_path: Path) -> None:
     """The child's lines are in the worker's log, and both end tidily: the worker exits with 0."""
     async with running(tmp_path, vhost, ANY_PORT) as daemon:
         port = (await daemon.logged("api.started"))["port"]
         status = await health(port)
-        [child] = children(daemon)
+        child = child_of(daemon.process, SERVES)
         code = await daemon.stop()
 
     assert status == "ok"
@@ -54,7 +42,7 @@ async def test_another_child_follows_one_that_died(vhost: str, tmp_path: Path) -
     """It serves the same port; a request in between waits for it. The worker stays ready."""
     async with running(tmp_path, vhost, ANY_PORT) as daemon:
         port = (await daemon.logged("api.started"))["port"]
-        [child] = children(daemon)
+        child = child_of(daemon.process, SERVES)
         os.kill(child, signal.SIGKILL)
         await until(lambda: not lives(child), "the child has died")
 
@@ -67,7 +55,7 @@ async def test_the_child_ends_with_a_worker_that_was_killed(vhost: str, tmp_path
     """It does not keep the port."""
     async with running(tmp_path, vhost, ANY_PORT) as daemon:
         await daemon.logged("api.started")
-        [child] = children(daemon)
+        child = child_of(daemon.process, SERVES)
         await daemon.kill()
 
         await until(lambda: not lives(child), "the child has ended")

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from consumer.edges.history.sqlite_history import FILE_NAME
-from tests.support.processes.children import children_of
+from tests.support.processes.children import child_of
 from tests.support.processes.postgres import Postgres
 from tests.support.servers.receiver import Receiver
 from tests.support.system.daemon import Daemon, running
@@ -97,7 +97,7 @@ async def test_a_killed_child_costs_no_row(daemon: Daemon, vhost: str, receiver:
     async with EventPublisher(vhost) as publisher:
         first = await publisher.publish("acme")
         await shown(lambda: daemon.steps(first), lambda row: row.step == "attempt")
-        os.kill(child_of(daemon), signal.SIGKILL)
+        os.kill(child_of(daemon.process, b"consumer.edges.history"), signal.SIGKILL)
         second = await publisher.publish("acme")
 
         await shown(lambda: daemon.steps(second), lambda row: row.step == "attempt")
@@ -108,14 +108,3 @@ async def test_a_killed_child_costs_no_row(daemon: Daemon, vhost: str, receiver:
     assert [row.step for row in await daemon.steps(first)] == ["received", "attempt"]
     for reason in ("full", "refused"):
         assert daemon.metric("leveret_history_dropped_total", reason=reason) == 0
-
-
-def child_of(daemon: Daemon) -> int:
-    """Return the process that writes the history of *daemon*."""
-    assert daemon.process is not None
-    [child] = [
-        child
-        for child in children_of(daemon.process)
-        if b"consumer.edges.history" in Path(f"/proc/{child}/cmdline").read_bytes()
-    ]
-    return child

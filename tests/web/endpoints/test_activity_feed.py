@@ -12,7 +12,6 @@ from consumer.core.errors import StoreUnavailable
 from consumer.core.history.batch import HistoryBatch
 from consumer.core.history.records import HistoryRow, Query, StoredStep
 from consumer.core.history.sums import Part, Sum
-from consumer.edges.history.place import new_writer
 from consumer.edges.history.sqlite_history import SqliteHistory
 from consumer.web.activity_feed import BREAK_S, FEW_ROWS, FRESH_S, PART_ROWS, ActivityFeed
 from tests.support.system.waiting import shown, until
@@ -25,7 +24,7 @@ class CountingHistory(SqliteHistory):
     """A history that counts rows and sums, and can be away."""
 
     def __init__(self, home: Path) -> None:
-        super().__init__(home, 5.0, new_writer())
+        super().__init__(home, 5.0)
         self.rows_read = 0
         self.parts: list[Part] = []
         self.is_away = False

@@ -15,7 +15,6 @@ from consumer.core.message.records import EndpointState
 from consumer.core.store.tokens import Scope
 from consumer.core.subscription.subscription import endpoint_id
 from consumer.edges.history.history_store import HistoryReader
-from consumer.edges.history.place import new_writer
 from consumer.edges.history.sqlite_history import SqliteHistory
 from consumer.web.app import create_app
 from tests.support.web import SHOP, Api, opened_api, problem
@@ -59,7 +58,7 @@ def delivered(target: str, seconds_ago: float, event: str) -> HistoryRow:
 
 async def write(api: Api, *rows: HistoryRow) -> None:
     """Write rows as a worker does."""
-    history = SqliteHistory(api.context.settings.home, 5.0, new_writer())
+    history = SqliteHistory(api.context.settings.home, 5.0)
     await history.write(1, HistoryBatch(rows))
     await history.close()
 

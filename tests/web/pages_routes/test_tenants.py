@@ -9,7 +9,6 @@ import pytest
 from consumer.core.history.batch import HistoryBatch
 from consumer.core.history.records import HistoryRow
 from consumer.core.store.tokens import Scope
-from consumer.edges.history.place import new_writer
 from consumer.edges.history.sqlite_history import SqliteHistory
 from consumer.web.activity_feed import FEW_ROWS
 from consumer.web.services.tenants import fairness_day
@@ -35,7 +34,7 @@ async def attempted(api: Api, counts: dict[str, list[int]]) -> None:
         for hour, count in enumerate(hours)
         for _ in range(count)
     ]
-    history = SqliteHistory(api.context.settings.home, 5.0, new_writer())
+    history = SqliteHistory(api.context.settings.home, 5.0)
     await history.write(1, HistoryBatch(rows))
     await history.close()
 
