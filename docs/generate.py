@@ -169,24 +169,29 @@ def metrics_table() -> str:
 
 def log_table() -> str:
     """Return every event name of the log, with its level and the module that logs it."""
-    levels = {"said": "info", "warned": "warning", "faulted": "warning"}
     found: dict[tuple[str, str], str] = {}
     for path in sorted((ROOT / "consumer").rglob("*.py")):
         for call in ast.walk(ast.parse(path.read_text())):
-            if not (isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) and call.args):
+            if not (isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute)):
                 continue
-            name, method = call.args[0], call.func.attr
-            if method not in _LOG_METHODS or not isinstance(name, ast.Constant):
+            words = [str(word.value) for word in call.args if isinstance(word, ast.Constant)]
+            if call.func.attr in _LEVELS:
+                words = [_LEVELS[call.func.attr], *words[:1]]
+            elif call.func.attr != "_line":
                 continue
-            if re.fullmatch(r"[a-z]+\.[a-z_]+", str(name.value)):
-                key = (str(name.value), levels.get(method, method))
-                found.setdefault(key, str(path.relative_to(ROOT)))
+            if len(words) == 2 and re.fullmatch(r"[a-z]+\.[a-z_]+", words[1]):
+                found.setdefault((words[1], words[0]), str(path.relative_to(ROOT)))
     return table(
         ("event", "level", "by"), [(f"`{n}`", level, f"`{by}`") for (n, level), by in sorted(found.items())]
     )
 
 
-_LOG_METHODS = frozenset(("debug", "info", "warning", "error", "said", "warned", "faulted"))
+#: Level by method that logs; ``_line`` has it as its first argument.
+_LEVELS = {level: level for level in ("debug", "info", "warning", "error")} | {
+    "said": "info",
+    "warned": "warning",
+    "faulted": "warning",
+}
 
 
 # command line

@@ -10,13 +10,12 @@ import select
 import threading
 import time
 from collections.abc import Callable
-from io import BytesIO, FileIO
+from io import FileIO
 from typing import Any, BinaryIO, Final
 
 FLUSH_S: Final = 0.1  #: longest time that a line waits in a batch while more lines come
 BUFFER_BYTES: Final = 8 * 1024 * 1024  #: size of the lines that wait to be written; further ones are dropped
-KEPT_BYTES: Final = 1024 * 1024  #: a buffer up to this size is used again
-HAND_OVER_BYTES: Final = KEPT_BYTES // 2  #: more lines do not wait for others
+HAND_OVER_BYTES: Final = 512 * 1024  #: more lines do not wait for others
 RETRY_S: Final = 0.5  #: pause after a failed write
 EXIT_S: Final = 1.0  #: longest wait for the last lines when the process ends
 
@@ -39,8 +38,7 @@ class LogWriter:
         self.dropped = 0  #: lines since the start
         self._sink = _Sink(target)
         self._lost = lost
-        self._lines = _Lines()  #: not taken by the thread yet
-        self._spare = _Lines()  #: the empty one; during a write the same object as the other
+        self._lines: list[bytes] = []  #: not taken by the thread yet
         self._is_due = False  #: whether the thread is to take the lines
         self._flushes = 0  #: callers that wait until all lines are written
         self._handed_over_at = 0.0
@@ -74,7 +72,7 @@ class LogWriter:
         """Let the thread write the batch; this never blocks."""
         self._handed_over_at = time.monotonic()
         with self._changed:
-            if not self._is_due and (self._lines.count or self._gap):
+            if not self._is_due and (self._lines or self._gap):
                 self._is_due = True
                 self._changed.notify_all()
 
@@ -103,7 +101,7 @@ class LogWriter:
         if self._closed or (self._waiting_bytes and self._waiting_bytes + size > BUFFER_BYTES):
             self._drop(1)
             return
-        self._lines.add(line)
+        self._lines.append(line)
         self._waiting_bytes += size
 
     def _drop(self, lines: int) -> None:
@@ -111,59 +109,42 @@ class LogWriter:
         self._gap += lines
 
     def _has_work(self) -> bool:
-        return self._is_due or self._closed or bool(self._flushes and self._lines.count)
+        return self._is_due or self._closed or bool(self._flushes and self._lines)
 
     def _run(self) -> None:
         while True:
             with self._changed:
                 self._changed.wait_for(self._has_work)
                 self._is_due = False
-                lines, self._lines = self._lines, self._spare
+                lines, self._lines = self._lines, []
                 gap, self._gap = self._gap, 0
-                size = self._waiting_bytes
-            written = self._sink.write(lines.text(self._lost(gap) if gap else b""))
+                count, size = len(lines), self._waiting_bytes
+            if gap:
+                lines.insert(0, self._lost(gap))
+            written = self._sink.write(_text_of(lines))
             with self._changed:
                 self._waiting_bytes -= size
                 if not written:
                     self._gap += gap
-                    self._drop(lines.count)
+                    self._drop(count)
                     self._is_due = True  # for the note
-                lines.clear()
-                self._spare = lines
                 self._changed.notify_all()
                 if not written:
                     self._changed.wait_for(lambda: self._closed, RETRY_S)
-                if self._closed and (not written or not self._lines.count):
-                    self._drop(self._lines.count)
+                if self._closed and (not written or not self._lines):
+                    self._drop(len(self._lines))
                     self._lines.clear()
                     self._waiting_bytes = 0
                     self._changed.notify_all()
                     return
 
 
-class _Lines:
-    """Lines, one after another, in memory that is reused."""
-
-    def __init__(self) -> None:
-        self.count = 0
-        self._text = BytesIO()
-
-    def add(self, line: bytes) -> None:
-        """Add *line*, which has no newline, and a newline."""
-        self._text.write(line + b"\n")
-        self.count += 1
-
-    def text(self, first: bytes = b"") -> bytes | memoryview:
-        """Return all bytes, after the line *first*; no line may be added while they are in use."""
-        text = self._text.getbuffer()[: self._text.tell()]
-        return b"\n".join([first, text]) if first else text
-
-    def clear(self) -> None:
-        """Remove all lines."""
-        if self._text.tell() > KEPT_BYTES:
-            self._text = BytesIO()
-        self._text.seek(0)
-        self.count = 0
+def _text_of(lines: list[bytes]) -> bytes:
+    """Return *lines*, each with a newline, and clear them: a slow reader would keep them in memory twice."""
+    lines.append(b"")
+    text = b"\n".join(lines)
+    lines.clear()
+    return text
 
 
 class _Sink:
@@ -175,7 +156,7 @@ class _Sink:
         except (OSError, ValueError):  # an in-memory stream
             self._raw = target
 
-    def write(self, data: bytes | memoryview) -> bool:
+    def write(self, data: bytes) -> bool:
         """Write *data*; return False if a full disk, a closed pipe or a vanished terminal lost it."""
         left = memoryview(data)
         try:

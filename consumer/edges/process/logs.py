@@ -135,7 +135,8 @@ def _always(writer: LogWriter) -> Callable[..., LogWriter]:
 def _line_logger(lowest: str, render: Render) -> type[structlog.BoundLoggerBase]:
     """Return a logger that writes lines of level *lowest* or above, without structlog's processors.
 
-    Each request logs a line: the processors took 5.6 µs a line, this logger takes about 2 µs.
+    Each request logs a line: the processors took 5.6 µs a line, this logger takes about 2 µs. Its method
+    ``prepared`` returns a function for lines of one event, which saves another third.
     """
 
     def method(level: str) -> Callable[..., None]:
@@ -151,9 +152,38 @@ def _line_logger(lowest: str, render: Render) -> type[structlog.BoundLoggerBase]
 
         return log
 
+    def prepared(self: structlog.BoundLoggerBase, level: str, event: str) -> Callable[[dict[str, Any]], None]:
+        if LEVELS[level] < LEVELS[lowest]:
+            return lambda _fields: None
+        write, line, context = getattr(self._logger, level), _prepared(render, level, event), self._context
+        if context:
+            return lambda fields: write(line({**context, **fields}))
+        return lambda fields: write(line(fields))
+
     methods = {level: method(level) for level in LEVELS}
     is_debugging = LEVELS["debug"] >= LEVELS[lowest]
-    return type("LineLogger", (structlog.BoundLoggerBase,), {**methods, "is_debugging": is_debugging})
+    members = {**methods, "prepared": prepared, "is_debugging": is_debugging}
+    return type("LineLogger", (structlog.BoundLoggerBase,), members)
+
+
+def _prepared(render: Render, level: str, event: str) -> Callable[[dict[str, Any]], bytes]:
+    """Return *render* for lines of one event, whose fields are in order; there is at least one.
+
+    JSON takes two thirds of the time then: the first names are rendered once, and no dictionary is copied.
+    """
+    if render is not _render:
+        return partial(render, level, event)
+    names = orjson.dumps({"level": level, "event": event})[1:-1]
+
+    def line(fields: dict[str, Any]) -> bytes:
+        try:
+            rest = orjson.dumps(fields, str, orjson.OPT_UTC_Z)
+        except TypeError:
+            return _render(level, event, fields)
+        at = orjson.dumps(datetime.now(UTC), None, orjson.OPT_UTC_Z)
+        return b'{"timestamp":%b,%b,%b' % (at, names, rest[1:])
+
+    return line
 
 
 def _render(level: str, event: str, fields: dict[str, Any]) -> bytes:

@@ -64,6 +64,8 @@ class DeliveryReporter(Reporter):
         #: whether lines of level debug are written: their fields cost more than the rest of a report
         self._is_debugging = bool(getattr(log, "is_debugging", True))
         self.troubles = Troubles(series, subscriptions, self._totals)
+        self._log_success = self._line("info", "delivery.attempted")
+        self._log_failure = self._line("warning", "delivery.attempted")
         self._book = self.troubles.book
         self.orphans = OrphanReporter(series, log, self._fault_log())
         self.unmatched = UnmatchedReporter(series, self._fault_log())
@@ -190,8 +192,8 @@ class DeliveryReporter(Reporter):
         if done.earlier:
             self._series.attempt_gap.observe(_gap_s(done.earlier[-1], attempt))
         fields: dict[str, Any] = {
-            "event_id": done.event.id,
             **about(done.subscription),
+            "event_id": done.event.id,
             **traced(done.event),
             "type": done.event.type,
             "attempt": attempt.number,
@@ -204,7 +206,7 @@ class DeliveryReporter(Reporter):
         if name == "delivered":
             fields["total_s"] = round(self._count_success(done), 3)
             fields["delays_s"] = _delays_s(done)
-            self._log.info("delivery.attempted", **fields)
+            self._log_success(fields)
             return
         self._note_failure(done, wait_s)
         if isinstance(done.verdict, Defer):  # our own side failed: no attempt of the endpoint's
@@ -217,7 +219,7 @@ class DeliveryReporter(Reporter):
             "wait_s": round(wait_s, 3),
             "error": _error(outcome),
         }
-        self._log.warning("delivery.attempted", **fields)
+        self._log_failure(fields)
 
     def _note_failure(self, done: Attempted, wait_s: float) -> None:
         """Note the trouble of the subscription, and the delivery that is still owed."""

@@ -107,6 +107,17 @@ class Reporter:
         for faults in self._fault_logs:
             faults.settle(now)
 
+    def _line(self, level: Literal["info", "warning"], event: str) -> Callable[[dict[str, object]], None]:
+        """Return a function that logs *event* with its fields; tenant and subscription come first in them.
+
+        It is for lines on the path of every request: the log may prepare them.
+        """
+        prepared = getattr(self._log, "prepared", None)
+        if prepared is None:
+            return lambda fields: getattr(self._log, level)(event, **fields)
+        prepare: Callable[[str, str], Callable[[dict[str, object]], None]] = prepared
+        return prepare(level, event)
+
     def _fault_log(self) -> FaultLog:
         """Return a log for faults of one kind."""
         self._fault_logs.append(FaultLog(self._log))

@@ -16,7 +16,7 @@ from typing import BinaryIO, cast
 import pytest
 
 from consumer.edges.process import log_writer
-from consumer.edges.process.log_writer import BUFFER_BYTES, FLUSH_S, KEPT_BYTES, LogWriter
+from consumer.edges.process.log_writer import BUFFER_BYTES, FLUSH_S, HAND_OVER_BYTES, LogWriter
 
 LINE = b"x" * 1023
 PATIENCE_S = 60.0
@@ -245,7 +245,7 @@ def test_many_lines_do_not_wait_for_the_next_hand_over(monkeypatch: pytest.Monke
     monkeypatch.setattr(log_writer, "time", SimpleNamespace(monotonic=lambda: 1_000.0))
     writer.info(b"1")
     _wait_for(disk, b"1\n")
-    lines = [LINE] * (KEPT_BYTES // (len(LINE) + 1) + 1)
+    lines = [LINE] * (HAND_OVER_BYTES // (len(LINE) + 1) + 1)
     for line in lines:
         writer.info(line)
     _wait_for(disk, b"\n".join([b"1", *lines, b""]))
@@ -254,10 +254,10 @@ def test_many_lines_do_not_wait_for_the_next_hand_over(monkeypatch: pytest.Monke
 
 
 def test_a_burst_does_not_keep_its_memory() -> None:
-    """A buffer that grew while the disk was slow is given back."""
+    """Lines that waited for a slow disk are given back once it has taken them."""
     writer = _writer(disk := SlowDisk())
     tracemalloc.start()
-    for _ in range(3):  # the buffers take turns
+    for _ in range(3):
         disk.writing.clear()
         disk.may_write.clear()
         writer.warning(b"first")
@@ -272,4 +272,4 @@ def test_a_burst_does_not_keep_its_memory() -> None:
     writer.close(PATIENCE_S)
 
     assert writer.dropped == 0
-    assert held < 3 * KEPT_BYTES
+    assert held < BUFFER_BYTES // 8
