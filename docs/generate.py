@@ -172,21 +172,25 @@ def log_table() -> str:
     found: dict[tuple[str, str], str] = {}
     for path in sorted((ROOT / "consumer").rglob("*.py")):
         for call in ast.walk(ast.parse(path.read_text())):
-            if not (isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute)):
-                continue
-            words = [str(word.value) for word in call.args if isinstance(word, ast.Constant)]
-            if call.func.attr in _LEVELS:
-                words = [_LEVELS[call.func.attr], *words[:1]]
-            elif call.func.attr != "_line":
-                continue
-            if len(words) == 2 and re.fullmatch(r"[a-z]+\.[a-z_]+", words[1]):
-                found.setdefault((words[1], words[0]), str(path.relative_to(ROOT)))
+            if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute):
+                for name, level in _logged(call.func.attr, call.args):
+                    found.setdefault((name, level), str(path.relative_to(ROOT)))
     return table(
         ("event", "level", "by"), [(f"`{n}`", level, f"`{by}`") for (n, level), by in sorted(found.items())]
     )
 
 
-#: Level by method that logs; ``_line`` has it as its first argument.
+def _logged(method: str, arguments: Sequence[ast.expr]) -> Iterator[tuple[str, str]]:
+    """Yield the event and the level of a call of *method*, if it logs one."""
+    words = [str(each.value) if isinstance(each, ast.Constant) else "" for each in arguments]
+    if method == "_line":
+        level, name = words
+        yield name, level
+    elif method in _LEVELS and words and re.fullmatch(r"[a-z]+\.[a-z_]+", words[0]):
+        yield words[0], _LEVELS[method]
+
+
+#: Level by method that logs.
 _LEVELS = {level: level for level in ("debug", "info", "warning", "error")} | {
     "said": "info",
     "warned": "warning",

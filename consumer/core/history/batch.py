@@ -146,13 +146,13 @@ class HistoryBatch:
         Returns:
             By how many rows the batch grew: 0 if it was joined with the event's arrival.
         """
-        event_id, tenant, type_, wait_ms, more = event.id, event.tenant, event.type, None, 1
+        at, event_id, tenant, type_, wait_ms, more = attempt.at, event.id, event.tenant, event.type, None, 1
         received = self._received.get(event_id)
         if received is not None and received[1] == tenant and received[2] == type_:
             del self._received[event_id]
-            wait_ms, more = (attempt.at - received[0]) * 1000, 0
-        ids, latency_ms = (event_id, tenant, type_, target), attempt.duration_s * 1000
-        values = (attempt.at, *ids, attempt.status, latency_ms, wait_ms, answer, answer_type)
+            wait_ms, more = (at - received[0]) * 1000, 0
+        status, latency_ms = attempt.status, attempt.duration_s * 1000
+        values = (at, event_id, tenant, type_, target, status, latency_ms, wait_ms, answer, answer_type)
         if f"{event_id}{tenant}{type_}".isprintable():
             self._delivered += values
         else:

@@ -52,9 +52,14 @@ class LogWriter:
         atexit.register(self.close, EXIT_S)
 
     def debug(self, line: bytes) -> None:
-        """Add a line that may wait in the batch."""
+        """Add a line that may wait in the batch; drop it if there is no room."""
+        size = len(line) + 1
         with self._lock:
-            self._add(line)
+            if self._closed or (self._waiting_bytes and self._waiting_bytes + size > BUFFER_BYTES):
+                self._drop(1)
+            else:
+                self._lines.append(line)
+                self._waiting_bytes += size
         if self._waiting_bytes > HAND_OVER_BYTES or time.monotonic() - self._handed_over_at > FLUSH_S:
             self.hand_over()
 
@@ -62,8 +67,7 @@ class LogWriter:
 
     def warning(self, line: bytes) -> None:
         """Add a line, and hand the batch over at once."""
-        with self._lock:
-            self._add(line)
+        self.debug(line)
         self.hand_over()
 
     error = critical = warning
@@ -95,15 +99,6 @@ class LogWriter:
             self._changed.notify_all()
         self._thread.join(max(0.0, end_at - time.monotonic()))  # else it may end with the lock
 
-    def _add(self, line: bytes) -> None:
-        """Keep *line* if there is room; the caller holds the lock."""
-        size = len(line) + 1
-        if self._closed or (self._waiting_bytes and self._waiting_bytes + size > BUFFER_BYTES):
-            self._drop(1)
-            return
-        self._lines.append(line)
-        self._waiting_bytes += size
-
     def _drop(self, lines: int) -> None:
         self.dropped += lines
         self._gap += lines
@@ -118,7 +113,7 @@ class LogWriter:
                 self._is_due = False
                 lines, self._lines = self._lines, []
                 gap, self._gap = self._gap, 0
-                count, size = len(lines), self._waiting_bytes
+                size, count = self._waiting_bytes, len(lines)
             if gap:
                 lines.insert(0, self._lost(gap))
             written = self._sink.write(_text_of(lines))

@@ -191,13 +191,16 @@ class DeliveryReporter(Reporter):
         self._duration[name].observe(attempt.duration_s, done.trace_id)
         if done.earlier:
             self._series.attempt_gap.observe(_gap_s(done.earlier[-1], attempt))
+        event, subscription = done.event, done.subscription
         fields: dict[str, Any] = {
-            **about(done.subscription),
-            "event_id": done.event.id,
-            **traced(done.event),
-            "type": done.event.type,
+            "tenant": subscription.tenant,
+            "subscription": subscription.shown,
+            "event_id": event.id,
+            "subscription_id": subscription.id,
+            **traced(event),
+            "type": event.type,
             "attempt": attempt.number,
-            "max_attempts": done.subscription.retry.max_attempts,
+            "max_attempts": subscription.retry.max_attempts,
             "kind": outcome.kind.value,
             "status": outcome.status,
             "duration_s": round(attempt.duration_s, 4),
@@ -214,7 +217,7 @@ class DeliveryReporter(Reporter):
         else:
             self._count_failure(done, wait_s)
         fields |= {
-            "delivery_id": delivery_id(done.event.id, done.subscription.id),
+            "delivery_id": delivery_id(event.id, subscription.id),
             "retryable": isinstance(done.verdict, Retry | Defer),
             "wait_s": round(wait_s, 3),
             "error": _error(outcome),

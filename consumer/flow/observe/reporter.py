@@ -108,9 +108,10 @@ class Reporter:
             faults.settle(now)
 
     def _line(self, level: Literal["info", "warning"], event: str) -> Callable[[dict[str, object]], None]:
-        """Return a function that logs *event* with its fields; tenant and subscription come first in them.
+        """Return a function that logs *event* with its fields, for lines on the path of every request.
 
-        It is for lines on the path of every request: the log may prepare them.
+        Tenant and subscription come first in the fields. None is named as a part of every line: timestamp,
+        level, event or exc_info.
         """
         prepared = getattr(self._log, "prepared", None)
         if prepared is None:

@@ -99,7 +99,7 @@ def test_a_process_with_an_unread_log_ends(lines: int) -> None:
 
 
 def test_lines_of_several_threads_are_whole(tmp_path: Path) -> None:
-    """Each line of each thread comes once, in the order of its thread, while the buffers change places."""
+    """Each line of each thread comes once, in the order of its thread, while others are being written."""
     path, each = tmp_path / "log", 5_000
     with path.open("wb") as target:
         writer = LogWriter(target, lost)
@@ -162,6 +162,19 @@ class SlowDisk(Disk):
     def write(self, data: memoryview) -> int:
         self.writing.set()
         assert self.may_write.wait(PATIENCE_S)
+        return super().write(data)
+
+
+class HeldDisk(Disk):
+    """Ends one write for each permission."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.begun, self.permission = threading.Semaphore(0), threading.Semaphore(0)
+
+    def write(self, data: memoryview) -> int:
+        self.begun.release()
+        assert self.permission.acquire(timeout=PATIENCE_S)
         return super().write(data)
 
 
@@ -262,8 +275,8 @@ def test_a_burst_does_not_keep_its_memory() -> None:
         disk.may_write.clear()
         writer.warning(b"first")
         assert disk.writing.wait(PATIENCE_S)
-        for _ in range(BUFFER_BYTES // (len(LINE) + 1) - 1):
-            writer.info(LINE)
+        for number in range(BUFFER_BYTES // (len(LINE) + 1) - 1):
+            writer.info(b"%07d" % number + LINE[7:])
         disk.may_write.set()
         assert writer.flush(PATIENCE_S)
         disk.text = b""
@@ -273,3 +286,22 @@ def test_a_burst_does_not_keep_its_memory() -> None:
 
     assert writer.dropped == 0
     assert held < BUFFER_BYTES // 8
+
+
+def test_a_slow_disk_keeps_no_line_in_memory_twice() -> None:
+    """While a full buffer is being written, only its text is in memory, not its lines too."""
+    writer = _writer(disk := HeldDisk())
+    writer.warning(b"first")
+    assert disk.begun.acquire(timeout=PATIENCE_S)
+    tracemalloc.start()
+    for number in range(BUFFER_BYTES // (len(LINE) + 1) - 1):
+        writer.info(b"%07d" % number + LINE[7:])
+    disk.permission.release()
+    assert disk.begun.acquire(timeout=PATIENCE_S)  # the write of all these lines
+    held, _peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    disk.permission.release(10)
+    writer.close(PATIENCE_S)
+
+    assert writer.dropped == 0
+    assert 0.9 * BUFFER_BYTES < held < 1.25 * BUFFER_BYTES

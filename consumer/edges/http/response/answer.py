@@ -95,8 +95,8 @@ class Answer:
             found = self.values("content-type")
             return shown(found[0]) if found else ""
         start += len(_TYPE)
-        end = self._lower.find(b"\n", start)
-        return _shown_type(self._fields[start : min(end if end >= 0 else HEAD_BYTES, start + _TYPE_BYTES)])
+        end = self._lower.find(b"\n", start, start + _TYPE_BYTES)
+        return _shown_type(self._fields[start : end if end >= 0 else start + _TYPE_BYTES])
 
     def feed(self, data: bytes) -> None:
         """Take bytes of the connection.
