@@ -85,6 +85,7 @@ async def test_a_parked_delivery_has_the_trace_of_its_event(worker: Worker) -> N
     [attempted] = worker.log.events("delivery.attempted")
     for line in (parked, attempted):
         assert (line["subscription"], line["trace_id"]) == ("acme/shop", TRACE_ID)
+    assert list(attempted)[:4] == ["tenant", "subscription", "event_id", "subscription_id"]
 
 
 @pytest.mark.parametrize(
