@@ -52,7 +52,7 @@ class LogWriter:
         atexit.register(self.close, EXIT_S)
 
     def debug(self, line: bytes) -> None:
-        """Add a line that may wait in the batch; drop it if there is no room."""
+        """Add a line that may wait in the batch; a full buffer drops it."""
         size = len(line) + 1
         with self._lock:
             if self._closed or (self._waiting_bytes and self._waiting_bytes + size > BUFFER_BYTES):
