@@ -18,6 +18,7 @@ from typing import Final
 import uvloop
 from prometheus_client import CollectorRegistry
 
+from bench.core.silent_log import SilentLog
 from consumer.core.changes.merge import Merge, StoredEntry, merge
 from consumer.core.subscription.entry import SubscriptionEntry
 from consumer.core.webhook.signing import format_secret
@@ -41,15 +42,6 @@ class Reloads:
     still_s: list[float] = field(default_factory=list)  #: the longest time in which the loop did nothing else
 
 
-class _Silent:
-    """A log that drops every line."""
-
-    def info(self, _event: str, **_fields: object) -> None:
-        """Drop it."""
-
-    warning = error = info
-
-
 def measure(tenant: str, patterns: Sequence[str]) -> Reloads:
     """Store a subscription for each pattern, change :data:`RELOADS` of them one by one, reload after each."""
     with tempfile.TemporaryDirectory() as home:
@@ -60,7 +52,7 @@ async def _measure(home: Path, tenant: str, patterns: Sequence[str]) -> Reloads:
     entries = [_entry(tenant, number, pattern) for number, pattern in enumerate(patterns)]
     writer, store = _store(home), _store(home)
     await _apply(writer, entries)
-    observe = Observer(Series(CollectorRegistry()), _Silent())
+    observe = Observer(Series(CollectorRegistry()), SilentLog())
     trust = Trust(observe, MemoryRecord())
     subscriptions = Subscriptions(store, observe, MemoryRecorder(), trust, lambda _subscription: None)
     assert await subscriptions.reload()

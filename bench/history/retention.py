@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 import uvloop
 from prometheus_client import CollectorRegistry
 
+from bench.core.silent_log import SilentLog
 from bench.history.databases import PostgresNode, SqliteFile, history_of
 from bench.prove import Bench, Goal, Measured, Proof
 from consumer.core.history.batch import HistoryBatch
@@ -139,7 +140,7 @@ async def run_leg(bench: Bench, database: SqliteFile | PostgresNode) -> Stops:
     bench.say(f"{database.name}: {count} rows are there")
     store.gaps_s.clear()
     store.last = 0.0
-    observe = Observer(Series(CollectorRegistry()), _Silent())
+    observe = Observer(Series(CollectorRegistry()), SilentLog())
     writer = HistoryWriter(store, LIMITS, observe, time.time)
     began = time.monotonic()
     tasks = [asyncio.create_task(step) for step in (writer.run(), watch_loop(stops), note_rows(writer))]
@@ -166,15 +167,6 @@ async def run_leg(bench: Bench, database: SqliteFile | PostgresNode) -> Stops:
         },
     )
     return stops
-
-
-class _Silent:
-    """A log without lines."""
-
-    def info(self, _event: str, **_fields: object) -> None:
-        """Drop it."""
-
-    warning = error = info
 
 
 async def prove(bench: Bench) -> Sequence[Measured]:

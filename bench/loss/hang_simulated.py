@@ -20,6 +20,7 @@ from multiprocessing import get_context
 
 from prometheus_client import CollectorRegistry
 
+from bench.core.silent_log import SilentLog
 from bench.prove import Bench, Goal, Measured, Proof
 from consumer.core.event.decode import DecodeRules
 from consumer.core.model import Outcome, OutcomeKind, RawMessage, SignedRequest
@@ -76,15 +77,6 @@ class Drained:
     looks: int  #: delivery messages that came back, all together
     parked: int
     missing: int  #: neither delivered nor parked
-
-
-class _Log:
-    """A log that drops every line."""
-
-    def debug(self, _event: str, **_fields: object) -> None:
-        """Drop it."""
-
-    info = warning = error = debug
 
 
 class _Ticket:
@@ -185,7 +177,7 @@ def _context(broker: _Broker, endpoint: _Endpoint, dice: random.Random) -> Conte
         publisher=broker,
         sender=endpoint,
         clock=ManualClock(),
-        observe=Observer(Series(CollectorRegistry()), _Log()),
+        observe=Observer(Series(CollectorRegistry()), SilentLog()),
         sample=dice.random,
         random_bytes=os.urandom,
         names=NAMES,
